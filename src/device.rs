@@ -1,0 +1,123 @@
+//! Devices and slots of a node, as read from its labels, capacity and allocatable.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use crate::units::Mib;
+use crate::workload::pod::{Metadata, Taint};
+
+/// How the slots of a resource stand to devices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Sharing {
+    /// One slot is one device.
+    Exclusive,
+    /// So many slots take turns on each device, without any limit of memory.
+    TimeSliced(NonZeroU32),
+    /// So many slots are MPS clients of each device, each limited to `total / slots`.
+    Mps(NonZeroU32),
+}
+
+impl Sharing {
+    /// Slots on one device.
+    #[must_use]
+    pub const fn slots_per_device(self) -> u32 {
+        match self {
+            Self::Exclusive => 1,
+            Self::TimeSliced(slots) | Self::Mps(slots) => slots.get(),
+        }
+    }
+
+    /// Whether several holders may stand on one device.
+    #[must_use]
+    pub const fn is_shared(self) -> bool {
+        !matches!(self, Self::Exclusive)
+    }
+
+    /// The word in `top -o json`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Exclusive => "none",
+            Self::TimeSliced(_) => "time-slicing",
+            Self::Mps(_) => "mps",
+        }
+    }
+}
+
+/// What stands behind a slot.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum DeviceKind {
+    /// A whole GPU.
+    Gpu,
+    /// A MIG instance of this profile (`1g.10gb`).
+    Mig(Arc<str>),
+}
+
+/// All devices of one node that one extended resource offers. They are alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pool {
+    /// The extended resource (`nvidia.com/gpu`, `nvidia.com/gpu.shared`, `nvidia.com/mig-1g.10gb`).
+    pub resource: Arc<str>,
+    /// Whole GPU or MIG instance.
+    pub device: DeviceKind,
+    /// Product as the label names it, without the suffixes for MIG and sharing.
+    pub product: Arc<str>,
+    /// Memory of one device; `None` where neither label nor catalogue tells.
+    pub total: Option<Mib>,
+    /// How slots stand to devices.
+    pub sharing: Sharing,
+    /// Devices that exist.
+    pub devices: u32,
+    /// Slots that exist (capacity).
+    pub slots: u32,
+    /// Slots that can be used now (allocatable); fewer than `slots` where a device is unhealthy.
+    pub usable_slots: u32,
+}
+
+/// Something about a node's facts that an administrator should know (VG704).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FactNote {
+    /// The resource that it is about.
+    pub resource: Arc<str>,
+    /// The sentence, naming label and value.
+    pub message: String,
+}
+
+/// A node with its GPU pools. A node without any NVIDIA resource has none and is not kept.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuNode {
+    /// Name and labels (annotations and owners are dropped).
+    pub metadata: Metadata,
+    /// Taints.
+    pub taints: Vec<Taint>,
+    /// Cordoned.
+    pub cordoned: bool,
+    /// Whether the kubelet reports ready.
+    pub ready: bool,
+    /// What it offers.
+    pub pools: Vec<Pool>,
+    /// What is missing or contradictory.
+    pub notes: Vec<FactNote>,
+}
+
+impl GpuNode {
+    /// The node's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    /// The pool that a resource name asks for.
+    #[must_use]
+    pub fn pool(&self, resource: &str) -> Option<&Pool> {
+        self.pools.iter().find(|pool| &*pool.resource == resource)
+    }
+}
+
+/// Whether an extended resource name means slots of NVIDIA devices (`nvidia.com/gpu`, `nvidia.com/gpu.shared`,
+/// `nvidia.com/mig-…`). Others of the domain (`nvidia.com/gpumem` of HAMi) do not.
+#[must_use]
+pub fn is_slot_resource(name: &str) -> bool {
+    name.strip_prefix("nvidia.com/")
+        .is_some_and(|rest| rest == "gpu" || rest == "gpu.shared" || rest.starts_with("mig-"))
+}

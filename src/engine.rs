@@ -1,0 +1,381 @@
+//! What the inference engine in a container will take of each device, read from the way it is started.
+//!
+//! [`read`] turns a container into one [`Reading`] per engine in it. A value that cannot be had is *unknown*, with its
+//! reason; it is never zero and never a guess.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::finding::{FieldPath, Finding};
+use crate::units::{Fraction, Mib};
+use crate::workload::pod::{Container, Pod};
+
+/// The engine that a container runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[allow(missing_docs, reason = "the variants are the engines' own names")]
+pub enum Engine {
+    #[serde(rename = "vllm")]
+    Vllm,
+    #[serde(rename = "sglang")]
+    Sglang,
+    #[serde(rename = "tgi")]
+    Tgi,
+    #[serde(rename = "tei")]
+    Tei,
+    #[serde(rename = "triton")]
+    Triton,
+    #[serde(rename = "trtllm")]
+    TensorRtLlm,
+    #[serde(rename = "llama.cpp")]
+    LlamaCpp,
+    #[serde(rename = "ollama")]
+    Ollama,
+    #[serde(rename = "lmdeploy")]
+    Lmdeploy,
+    #[serde(rename = "nim")]
+    Nim,
+    #[serde(rename = "ray-worker")]
+    RayWorker,
+    #[serde(rename = "jax")]
+    Jax,
+    #[serde(rename = "tensorflow")]
+    Tensorflow,
+    #[serde(rename = "pytorch")]
+    Pytorch,
+    /// Something runs that we cannot name.
+    #[serde(rename = "unknown")]
+    Unknown,
+    /// Nothing that uses a device.
+    #[serde(rename = "none")]
+    None,
+}
+
+impl Engine {
+    /// The name in JSON and in text.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Vllm => "vllm",
+            Self::Sglang => "sglang",
+            Self::Tgi => "tgi",
+            Self::Tei => "tei",
+            Self::Triton => "triton",
+            Self::TensorRtLlm => "trtllm",
+            Self::LlamaCpp => "llama.cpp",
+            Self::Ollama => "ollama",
+            Self::Lmdeploy => "lmdeploy",
+            Self::Nim => "nim",
+            Self::RayWorker => "ray-worker",
+            Self::Jax => "jax",
+            Self::Tensorflow => "tensorflow",
+            Self::Pytorch => "pytorch",
+            Self::Unknown => "unknown",
+            Self::None => "none",
+        }
+    }
+}
+
+impl fmt::Display for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Release of an engine, as an image tag names it: `0.6.3.post1` is `[0, 6, 3, 1]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub [u16; 4]);
+
+impl Version {
+    /// A release without a `.postN`.
+    #[must_use]
+    pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
+        Self([major, minor, patch, 0])
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch, post] = self.0;
+        write!(f, "{major}.{minor}.{patch}")?;
+        if post > 0 { write!(f, ".post{post}") } else { Ok(()) }
+    }
+}
+
+/// Whether the engine gets as far as looking at devices and model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Starts {
+    /// The command line is one that this release accepts.
+    Yes,
+    /// The release's own parser or typed configuration refuses it, or there is nothing to execute.
+    No,
+    /// It hangs on something that cannot be read here.
+    Unknown,
+}
+
+/// How much of the invocation could be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Resolvable {
+    /// All of it.
+    Full,
+    /// All but some values.
+    Partial,
+    /// Nothing.
+    None,
+}
+
+/// What kind of amount an engine takes of each device. Kinds are never mixed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemoryKind {
+    /// A fraction of the device's total (vLLM).
+    OfTotal,
+    /// A fraction of what is free when it starts (SGLang).
+    OfFree,
+    /// A fraction of what is free once the weights are loaded (TensorRT-LLM, LMDeploy).
+    OfFreeAfterWeights,
+    /// Everything until a part of the device is left (TGI).
+    UntilLeft,
+    /// A stated number of MiB.
+    Absolute,
+    /// Worked out from model and options (llama.cpp, TEI).
+    Estimated,
+    /// Whatever it can get.
+    Uncapped,
+    /// Cannot be read.
+    Unknown,
+    /// Uses no device.
+    None,
+}
+
+/// Where the amount comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MemorySource {
+    /// An option on the command line.
+    Flag,
+    /// An environment variable.
+    Env,
+    /// A configuration file.
+    ConfigFile,
+    /// The release's own default.
+    Default,
+    /// The engine works it out when it starts.
+    EngineAuto,
+    /// A declaration by annotation.
+    Annotation,
+    /// The policy.
+    Policy,
+    /// The model estimate.
+    Estimate,
+    /// It stands somewhere that cannot be read.
+    Unresolved,
+}
+
+/// What the invocation says the engine will take of each device of the container.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MemoryRequest {
+    /// What kind of amount it is.
+    pub kind: MemoryKind,
+    /// The text as written, or the release's default (the larger where the release is unknown). `nan` and `1e309` too.
+    pub value: Option<String>,
+    /// Where it comes from.
+    pub source: MemorySource,
+    /// The amount as a usable fraction: for [`MemoryKind::OfTotal`] with a value in range, else `None`.
+    pub fraction: Option<Fraction>,
+    /// The amount in MiB for [`MemoryKind::Absolute`], per device.
+    pub absolute: Option<Mib>,
+    /// The field that holds the value, or that would (`spec.containers[0].args[3]`), below the pod.
+    pub path: FieldPath,
+}
+
+/// Parallel sizes of the invocation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parallelism {
+    /// Tensor parallel size.
+    pub tensor: u32,
+    /// Pipeline parallel size.
+    pub pipeline: u32,
+    /// Data parallel size over all pods.
+    pub data: u32,
+    /// Data parallel ranks in this pod.
+    pub data_local: u32,
+    /// Devices that this container's processes use.
+    pub devices: u32,
+}
+
+impl Default for Parallelism {
+    fn default() -> Self {
+        Self { tensor: 1, pipeline: 1, data: 1, data_local: 1, devices: 1 }
+    }
+}
+
+/// Something in the invocation that could not be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unresolved {
+    /// The option or field (`gpu-memory-utilization`), or `argv` where the command line as a whole is unreadable.
+    pub field: String,
+    /// Why, naming what would have to be readable.
+    pub reason: String,
+    /// Whether the amount of device memory hangs on it.
+    #[serde(skip)]
+    pub decides_memory: bool,
+}
+
+/// How a change of the memory fraction is written into the container: an RFC 6902 operation at `pointer` below the
+/// container with the value `before + fraction + after`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FractionEdit {
+    /// JSON pointer below the container: `/args/3`, or `/args/-` to append.
+    pub pointer: String,
+    /// Whether the operation is `add` (else `replace`).
+    pub add: bool,
+    /// Text of the value before the fraction.
+    pub before: String,
+    /// Text of the value after it.
+    pub after: String,
+}
+
+/// How one container starts one engine, and what that will take.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reading {
+    /// The engine.
+    pub engine: Engine,
+    /// Its release, where image or policy tell.
+    pub version: Option<Version>,
+    /// The subcommand or server module (`serve`, `api-server`, `run-batch`, …).
+    pub command: Option<String>,
+    /// The model as written.
+    pub model: Option<String>,
+    /// Whether it starts.
+    pub starts: Starts,
+    /// How much could be read.
+    pub resolvable: Resolvable,
+    /// What it takes of each device.
+    pub memory: MemoryRequest,
+    /// Parallel sizes.
+    pub parallelism: Parallelism,
+    /// Longest context in tokens; -1 for vLLM's `auto`.
+    pub max_model_len: Option<i128>,
+    /// Quantisation as written.
+    pub quantization: Option<String>,
+    /// Type of weights and activations, `auto` where that is the engine's value.
+    pub dtype: Option<String>,
+    /// Type of the KV cache, `auto` where that is the engine's value.
+    pub kv_cache_dtype: Option<String>,
+    /// Whether CUDA graphs are off (they lie outside the request before vLLM 0.20).
+    pub eager: bool,
+    /// What could not be read.
+    pub unresolved: Vec<Unresolved>,
+    /// What to tell about the invocation by itself (VG101, 103, 104, 107, 109). Paths are below the pod.
+    pub findings: Vec<Finding>,
+    /// How another fraction would be written, where the form allows it.
+    pub fraction_edit: Option<FractionEdit>,
+}
+
+/// What the role of a container in its pod is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Runs as long as the pod.
+    Container,
+    /// Runs to its end before the regular containers.
+    Init,
+    /// An init container that goes on beside the regular ones.
+    Sidecar,
+    /// Added to a running pod.
+    Ephemeral,
+}
+
+/// A pod's container with its place.
+#[derive(Clone, Copy, Debug)]
+pub struct Placed<'a> {
+    /// The container.
+    pub container: &'a Container,
+    /// Its role.
+    pub role: Role,
+    /// Its index in the list of its role's field.
+    pub index: usize,
+}
+
+impl Placed<'_> {
+    /// The path below the pod: `spec.containers[0]`.
+    #[must_use]
+    pub fn path(&self) -> FieldPath {
+        let list = match self.role {
+            Role::Container => "spec.containers",
+            Role::Init | Role::Sidecar => "spec.initContainers",
+            Role::Ephemeral => "spec.ephemeralContainers",
+        };
+        FieldPath::new(list).index(self.index)
+    }
+
+    /// The JSON pointer below the pod: `/spec/containers/0`.
+    #[must_use]
+    pub fn pointer(&self) -> String {
+        let list = match self.role {
+            Role::Container => "containers",
+            Role::Init | Role::Sidecar => "initContainers",
+            Role::Ephemeral => "ephemeralContainers",
+        };
+        format!("/spec/{list}/{}", self.index)
+    }
+}
+
+/// All containers of a pod with their roles, in the order of the manifest (init first).
+pub fn containers(pod: &Pod) -> impl Iterator<Item = Placed<'_>> {
+    let init = pod.spec.init_containers.iter().enumerate().map(|(index, container)| {
+        let sidecar = container.restart_policy.as_deref() == Some("Always");
+        Placed { container, role: if sidecar { Role::Sidecar } else { Role::Init }, index }
+    });
+    let regular = pod.spec.containers.iter().enumerate();
+    let ephemeral = pod.spec.ephemeral_containers.iter().enumerate();
+    init.chain(regular.map(|(index, container)| Placed { container, role: Role::Container, index }))
+        .chain(ephemeral.map(|(index, container)| Placed { container, role: Role::Ephemeral, index }))
+}
+
+/// The answer to a look-up of a ConfigMap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LookUp<'a> {
+    /// Its `data`.
+    Found(&'a BTreeMap<String, String>),
+    /// There is none of that name.
+    Missing,
+    /// It was not looked up, for this reason (policy, time, no cluster).
+    NotRead(&'a str),
+}
+
+/// ConfigMaps that a pod names, fetched before the pure part.
+pub trait Sources {
+    /// The ConfigMap `name` of `namespace`.
+    fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_>;
+}
+
+/// No ConfigMap is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoSources;
+
+impl Sources for NoSources {
+    fn config_map(&self, _namespace: &str, _name: &str) -> LookUp<'_> {
+        LookUp::NotRead("no ConfigMap was looked up")
+    }
+}
+
+/// What a policy says of an image of the platform's own (`spec.engines[]`).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageRule {
+    /// Patterns of image references (without tag or digest unless the pattern has one); `*` stands for any text.
+    pub images: Vec<String>,
+    /// The engine inside, by its name in JSON.
+    pub engine: Option<String>,
+    /// Its release, where tags do not tell.
+    pub version: Option<String>,
+    /// The image's entrypoint.
+    pub entrypoint: Vec<String>,
+    /// Environment variables that the image's start script reads, and the option that each one sets
+    /// (`GPU_MEMORY_UTILIZATION` -> `--gpu-memory-utilization`). An option on the command line wins over the variable.
+    pub variables: BTreeMap<String, String>,
+}

@@ -1,0 +1,283 @@
+//! Policies as the decision reads them: resolved, typed, and complete.
+//!
+//! A `GpuSharingPolicy` document is read by [`file`] into [`spec`] and from there into a [`Policy`]; what a document
+//! leaves out comes from the built-in default, never from another policy.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::engine::{Engine, ImageRule, Version};
+use crate::finding::{Code, Severity};
+use crate::units::{Fraction, Mib, Share};
+
+/// What becomes of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// It denies.
+    Enforce,
+    /// It becomes a warning.
+    Warn,
+    /// It is only counted.
+    Shadow,
+}
+
+/// How the promise is kept between admission and the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Enforcement {
+    /// kube-scheduler counts `vramgate.io/gpu-ppm` (acts as [`Enforcement::Admission`] until it lands).
+    Counted,
+    /// A joint placement exists at CREATE.
+    Admission,
+    /// The binding hook as well.
+    Binding,
+    /// A scheduling gate as well.
+    Gated,
+}
+
+/// What a policy wants of an amount that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnknownRule {
+    /// Admit, counting nothing but the device itself.
+    Admit,
+    /// Deny.
+    Deny,
+    /// Admit with a warning, counting `budget / slots`.
+    Warn,
+    /// Count the MPS client limit.
+    ClientLimit,
+    /// Count this fraction of the device.
+    Assume(Fraction),
+}
+
+/// [`UnknownRule`] by what the slot is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnknownRules {
+    /// On an unshared whole device.
+    pub exclusive: UnknownRule,
+    /// On a time-sliced device (a shared MIG slice too).
+    pub time_sliced: UnknownRule,
+    /// On an MPS device.
+    pub mps: UnknownRule,
+    /// On an unshared MIG slice.
+    pub mig: UnknownRule,
+}
+
+/// Memory of a shared device that is never promised: the larger of a fraction and an amount, covering the difference
+/// between what NVML and CUDA report as the total.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Of the total.
+    pub fraction: Share,
+    /// At least this, on whole devices.
+    pub at_least: Mib,
+    /// Instead of both, on MIG slices.
+    pub mig: Mib,
+}
+
+impl Reserve {
+    /// The reserve of one device, rounded up.
+    #[must_use]
+    pub fn of(&self, total: Mib, is_mig: bool) -> Mib {
+        if is_mig {
+            return self.mig;
+        }
+        let parts = u128::from(total.get()) * u128::from(self.fraction.ppm());
+        let by_fraction = u64::try_from(parts.div_ceil(1_000_000)).unwrap_or(u64::MAX);
+        Mib::new(by_fraction).max(self.at_least)
+    }
+}
+
+/// A cap on each slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum PerSlot {
+    /// No cap.
+    None,
+    /// `budget / slots`: every placement is safe.
+    FairShare,
+}
+
+/// How it is known which device a holder stands on. Ordered: the later the better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// It is not: a device may hold any of the node's holders.
+    Any,
+    /// The device plugin spreads, and the order is known.
+    Spread,
+    /// Seen.
+    Observed,
+}
+
+/// What belongs to a device; read only from policies that match by nodes alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DevicePolicy {
+    /// The part of a shared device that may be promised.
+    pub budget: Share,
+    /// What is never promised.
+    pub reserve: Reserve,
+    /// Cap on each slot.
+    pub per_slot: PerSlot,
+    /// Grades of evidence that count.
+    pub evidence: Vec<Evidence>,
+}
+
+/// A vLLM fraction to add where the invocation has none.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DefaultFraction {
+    /// Leave it to the engine.
+    None,
+    /// What lets every slot of the device be used.
+    FairShare,
+    /// This.
+    Value(Fraction),
+}
+
+/// How to read a node without sharing facts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum MissingFacts {
+    /// As whole devices, with VG704.
+    Exclusive,
+    /// As unusable, with VG704.
+    Deny,
+}
+
+/// Memory that a process takes outside its request, per rank, by engine and release.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overheads {
+    /// vLLM below 0.7.
+    pub vllm_before_0_7: Mib,
+    /// vLLM from 0.7 up to 0.19.
+    pub vllm_before_0_20: Mib,
+    /// vLLM from 0.20.
+    pub vllm_since_0_20: Mib,
+    /// vLLM below 0.20 without CUDA graphs.
+    pub vllm_eager_before_0_20: Mib,
+    /// vLLM of an unknown release.
+    pub vllm_unknown_version: Mib,
+    /// vLLM with tensor parallel 2, at least.
+    pub vllm_tp2: Mib,
+    /// vLLM with tensor parallel up to 4, at least.
+    pub vllm_tp4: Mib,
+    /// vLLM with tensor parallel above 4, at least.
+    pub vllm_tp8: Mib,
+    /// SGLang.
+    pub sglang: Mib,
+    /// Any other engine.
+    pub other: Mib,
+}
+
+impl Overheads {
+    /// The overhead of one rank.
+    #[must_use]
+    pub fn of(&self, engine: Engine, version: Option<Version>, eager: bool, tensor: u32) -> Mib {
+        match engine {
+            Engine::Vllm => {
+                let base = match version {
+                    None => self.vllm_unknown_version,
+                    Some(version) if version >= Version::new(0, 20, 0) => self.vllm_since_0_20,
+                    Some(_) if eager => self.vllm_eager_before_0_20,
+                    Some(version) if version < Version::new(0, 7, 0) => self.vllm_before_0_7,
+                    Some(_) => self.vllm_before_0_20,
+                };
+                let ranks = match tensor {
+                    0 | 1 => Mib::ZERO,
+                    2 => self.vllm_tp2,
+                    3 | 4 => self.vllm_tp4,
+                    _ => self.vllm_tp8,
+                };
+                base.max(ranks)
+            }
+            Engine::Sglang => self.sglang,
+            Engine::Tgi
+            | Engine::Tei
+            | Engine::Triton
+            | Engine::TensorRtLlm
+            | Engine::LlamaCpp
+            | Engine::Ollama
+            | Engine::Lmdeploy
+            | Engine::Nim
+            | Engine::RayWorker
+            | Engine::Jax
+            | Engine::Tensorflow
+            | Engine::Pytorch
+            | Engine::Unknown
+            | Engine::None => self.other,
+        }
+    }
+}
+
+/// How messages are written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Messages {
+    /// Whether holders of other namespaces are named.
+    pub other_namespaces: bool,
+    /// Whom to ask.
+    pub contact: Option<String>,
+    /// Link instead of the one to `docs/codes/`; `{code}` stands for the code.
+    pub link: Option<String>,
+}
+
+/// One policy, complete.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// Name, as `explain` prints it.
+    pub name: String,
+    /// Higher wins.
+    pub priority: i64,
+    /// What becomes of errors.
+    pub mode: Mode,
+    /// Severity by code; a code that is not here keeps [`Code::default_severity`].
+    pub severities: BTreeMap<Code, Severity>,
+    /// What belongs to a device.
+    pub device: DevicePolicy,
+    /// Level of enforcement.
+    pub enforcement: Enforcement,
+    /// Nodes without sharing facts.
+    pub missing_facts: MissingFacts,
+    /// Label selectors (as written, resolved by the loader) of nodes that an autoscaler can add.
+    pub growth: Vec<Selector>,
+    /// Overheads.
+    pub overheads: Overheads,
+    /// Unknown amounts.
+    pub unknown: UnknownRules,
+    /// Fraction to add.
+    pub default_fraction: DefaultFraction,
+    /// Whether ConfigMaps that a pod names are looked up.
+    pub read_config_maps: bool,
+    /// The platform's own images.
+    pub engines: Vec<ImageRule>,
+    /// Texts.
+    pub messages: Messages,
+}
+
+impl Policy {
+    /// The severity of a code under this policy, before its mode.
+    #[must_use]
+    pub fn severity(&self, code: Code) -> Severity {
+        self.severities.get(&code).copied().unwrap_or(code.default_severity())
+    }
+}
+
+/// A Kubernetes label selector: all of it must match; an empty one matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Labels that must be equal.
+    pub labels: BTreeMap<String, String>,
+    /// Further requirements: `In`, `NotIn`, `Exists`, `DoesNotExist`.
+    pub expressions: Vec<crate::workload::pod::Requirement>,
+}
+
+/// A shared policy.
+pub type PolicyRef = Arc<Policy>;
+
+/// Every policy in force, in order of precedence.
+#[derive(Clone, Debug)]
+pub struct PolicySet {
+    policies: Vec<PolicyRef>,
+}

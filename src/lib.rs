@@ -12,6 +12,8 @@ pub mod device;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
 pub mod units;
 pub mod workload;

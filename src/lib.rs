@@ -14,6 +14,8 @@ pub mod engine;
 pub mod finding;
 pub mod ledger;
 pub mod message;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
 pub mod units;
 pub mod workload;

@@ -1,7 +1,12 @@
 //! What an API object asks for: its pod template, how many pods it makes, and the GPU slots of each container.
 
 mod controller;
-pub mod pod;
 mod null;
+mod owner;
+pub mod pod;
+mod rollout;
+mod slots;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use owner::workload_owner;
+pub use slots::{SlotRequest, asks_for_gpu, slots};

@@ -129,3 +129,6 @@ impl PolicySet {
         self.iter().map(|policy| policy.name.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -214,13 +214,19 @@ impl Tree {
 
     /// Gives each number the text that it has in the source, which reading it as a float has lost (`0.90`).
     pub(crate) fn restore_numbers(&mut self, source: &str) {
+        let is_number = matches!(self.shape, Shape::Number(_));
         match &mut self.shape {
-            Shape::Number(text) => {
+            // The parser hands `.nan`, and a number too large for a float, over as a text.
+            Shape::Number(text) | Shape::Text(text)
+                if is_number || matches!(text.as_str(), ".nan" | ".inf" | "-.inf") =>
+            {
                 let written = self
                     .bytes
                     .and_then(|(start, end)| source.get(start..end))
                     .map(str::trim);
-                if let Some(written) = written.filter(|written| !written.is_empty()) {
+                if let Some(written) =
+                    written.filter(|written| !written.is_empty() && !written.starts_with(['"', '\'']))
+                {
                     written.clone_into(text);
                 }
             }
@@ -228,7 +234,7 @@ impl Tree {
             Shape::Map(entries) => entries
                 .iter_mut()
                 .for_each(|entry| entry.value.restore_numbers(source)),
-            Shape::Null | Shape::Bool(_) | Shape::Text(_) | Shape::Removed => {}
+            Shape::Null | Shape::Bool(_) | Shape::Number(_) | Shape::Text(_) | Shape::Removed => {}
         }
     }
 

@@ -2,10 +2,14 @@
 
 mod controller;
 mod null;
+<<<<<<< HEAD
 mod owner;
 pub mod pod;
 mod rollout;
 mod slots;
+=======
+pub mod pod;
+>>>>>>> policy
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
 pub use owner::workload_owner;

@@ -124,7 +124,10 @@ impl Verdict {
     /// An admission of something that is not ours to judge.
     #[must_use]
     pub fn not_ours() -> Self {
-        Self { admit: true, ..Self::default() }
+        Self {
+            admit: true,
+            ..Self::default()
+        }
     }
 
     fn of(policy: &Policy) -> Self {
@@ -151,7 +154,8 @@ impl Verdict {
             }
         }
         let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
-        self.findings.sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
+        self.findings
+            .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
         for finding in self.findings {
             let known = told.iter().any(|other| {
                 other.code == finding.code && other.path == finding.path && other.message == finding.message
@@ -186,19 +190,27 @@ const fn promise(level: Enforcement) -> &'static str {
 #[must_use]
 pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
     let read = |workload: &Workload| {
-        Demand::read(&workload.pod, &question.namespace_labels, policies, sources).map(Arc::new).map_err(|error| {
-            let path = crate::finding::FieldPath::new(workload.template.as_str()).field(&error.path);
-            Malformed { path: path.to_string(), ..error }
-        })
+        Demand::read(&workload.pod, &question.namespace_labels, policies, sources)
+            .map(Arc::new)
+            .map_err(|error| {
+                let path = crate::finding::FieldPath::new(workload.template.as_str()).field(&error.path);
+                Malformed {
+                    path: path.to_string(),
+                    ..error
+                }
+            })
     };
     let demand = read(&question.workload);
     let old_demand = question.old.as_ref().and_then(|old| read(old).ok());
-    Prepared { demand, old_demand, question }
+    Prepared {
+        demand,
+        old_demand,
+        question,
+    }
 }
 
 /// Places it against the ledger. Changes nothing.
 #[must_use]
-<<<<<<< HEAD
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() => return Verdict::not_ours(),
@@ -224,20 +236,4 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return Verdict::not_ours();
     }
     workload::judge(question, demand, prepared.old_demand.as_ref(), ledger)
-=======
-pub fn judge(_prepared: &Prepared, _ledger: &Ledger) -> Verdict {
-    Verdict {
-        admit: true,
-        ..Verdict::default()
-    }
-}
-
-/// Readings of one container, for `explain`.
-#[derive(Clone, Debug)]
-pub struct ContainerReading<'a> {
-    /// The container.
-    pub placed: Placed<'a>,
-    /// One per engine in it.
-    pub readings: Vec<Reading>,
->>>>>>> policy
 }

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::{self, Engine, FractionEdit, MemoryKind, MemorySource, Placed, Reading, Role, Sources, Version};
+use crate::engine::{
+    self, Engine, FractionEdit, MemoryKind, MemorySource, Placed, Reading, Role, Sources, Version,
+};
 use crate::finding::{Code, FieldPath, Finding};
 use crate::policy::PolicySet;
 use crate::units::{Fraction, Mib};
@@ -112,7 +114,7 @@ impl Demand {
     ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
         for placed in engine::containers(pod) {
-            let asked = slots::slots(placed.container).map_err(|error| below(&placed, &error))?;
+            let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() {
                 continue;
             }
@@ -129,8 +131,11 @@ impl Demand {
                     pointer: placed.pointer(),
                     resource: Arc::from(slot.resource),
                     slots: slot.count,
-                    slots_path: placed.path().field(slot.path.as_str()),
-                    parts: readings.iter().filter_map(|reading| part(reading, &placed)).collect(),
+                    slots_path: slot.path,
+                    parts: readings
+                        .iter()
+                        .filter_map(|reading| part(reading, &placed))
+                        .collect(),
                 });
             }
         }
@@ -146,20 +151,22 @@ impl Demand {
     /// The resources that the pod asks for, each once.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
         self.claims.iter().enumerate().filter_map(|(index, claim)| {
-            let first = self.claims.iter().position(|other| other.resource == claim.resource);
+            let first = self
+                .claims
+                .iter()
+                .position(|other| other.resource == claim.resource);
             (first == Some(index)).then_some(&*claim.resource)
         })
     }
 }
 
-fn below(placed: &Placed<'_>, error: &Malformed) -> Malformed {
-    Malformed { path: placed.path().field(&error.path).to_string(), message: error.message.clone() }
-}
-
 fn part(reading: &Reading, placed: &Placed<'_>) -> Option<Part> {
     let amount = amount(reading)?;
-    let path =
-        if reading.memory.path.as_str().is_empty() { placed.path() } else { reading.memory.path.clone() };
+    let path = if reading.memory.path.as_str().is_empty() {
+        placed.path()
+    } else {
+        reading.memory.path.clone()
+    };
     Some(Part {
         engine: reading.engine,
         version: reading.version,
@@ -177,15 +184,19 @@ fn amount(reading: &Reading) -> Option<Amount> {
     let memory = &reading.memory;
     let unresolved = || reading.unresolved.iter().find(|gap| gap.decides_memory);
     let unknown = |reading: &Reading| match unresolved() {
-        Some(gap) => {
-            Amount::Unknown { code: Code::Vg102, why: format!("{} cannot be resolved: {}", gap.field, gap.reason) }
-        }
+        Some(gap) => Amount::Unknown {
+            code: Code::Vg102,
+            why: format!("{} cannot be resolved: {}", gap.field, gap.reason),
+        },
         None => Amount::Unknown {
             code: Code::Vg106,
             why: if reading.engine == Engine::Unknown {
                 "what runs here is not a known inference engine".to_owned()
             } else {
-                format!("the memory that {} takes cannot be read from its invocation", reading.engine)
+                format!(
+                    "the memory that {} takes cannot be read from its invocation",
+                    reading.engine
+                )
             },
         },
     };
@@ -195,13 +206,17 @@ fn amount(reading: &Reading) -> Option<Amount> {
                 fraction: fraction.clone(),
                 by_default: matches!(memory.source, MemorySource::Default | MemorySource::EngineAuto),
             },
-            None if memory.source == MemorySource::EngineAuto => {
-                Amount::OfTotal { fraction: Fraction::one(), by_default: true }
-            }
+            None if memory.source == MemorySource::EngineAuto => Amount::OfTotal {
+                fraction: Fraction::one(),
+                by_default: true,
+            },
             None if unresolved().is_some() => unknown(reading),
             None => Amount::Unknown {
                 code: Code::Vg101,
-                why: format!("its fraction {:?} is not one", memory.value.as_deref().unwrap_or("")),
+                why: format!(
+                    "its fraction {:?} is not one",
+                    memory.value.as_deref().unwrap_or("")
+                ),
             },
         },
         MemoryKind::Absolute => match memory.absolute {
@@ -209,7 +224,10 @@ fn amount(reading: &Reading) -> Option<Amount> {
             None => unknown(reading),
         },
         MemoryKind::OfFreeAfterWeights => Amount::Uncapped {
-            why: format!("{} takes a fraction of what is free after its weights are loaded", reading.engine),
+            why: format!(
+                "{} takes a fraction of what is free after its weights are loaded",
+                reading.engine
+            ),
         },
         MemoryKind::Estimated => Amount::Uncapped {
             why: format!("{} has no option that bounds its memory", reading.engine),

@@ -102,8 +102,12 @@ impl Ledger {
         for node in nodes {
             self.set_node(node);
         }
-        let unplaced: Vec<Arc<str>> =
-            self.holders.values().filter(|holder| holder.movable()).map(|holder| holder.uid.clone()).collect();
+        let unplaced: Vec<Arc<str>> = self
+            .holders
+            .values()
+            .filter(|holder| holder.movable())
+            .map(|holder| holder.uid.clone())
+            .collect();
         for uid in unplaced {
             self.place_again(&uid);
         }
@@ -113,7 +117,9 @@ impl Ledger {
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
         let mut labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
-        labels.entry("kubernetes.io/metadata.name".to_owned()).or_insert_with(|| namespace.to_owned());
+        labels
+            .entry("kubernetes.io/metadata.name".to_owned())
+            .or_insert_with(|| namespace.to_owned());
         labels
     }
 
@@ -130,8 +136,11 @@ impl Ledger {
     /// A node appeared or changed.
     pub fn set_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
-        let mut here: BTreeSet<Arc<str>> =
-            self.nodes.get(&name).map(|entry| entry.accounted.clone()).unwrap_or_default();
+        let mut here: BTreeSet<Arc<str>> = self
+            .nodes
+            .get(&name)
+            .map(|entry| entry.accounted.clone())
+            .unwrap_or_default();
         here.extend(self.bound.get(&name).into_iter().flatten().cloned());
         self.nodes.set(node, &self.policies);
         for uid in here {
@@ -150,7 +159,9 @@ impl Ledger {
 
     /// A node is gone. Its bound pods stay known until they are gone too; tentative places move.
     pub fn remove_node(&mut self, name: &str) {
-        let Some(entry) = self.nodes.remove(name) else { return };
+        let Some(entry) = self.nodes.remove(name) else {
+            return;
+        };
         for uid in entry.accounted {
             if let Some(holder) = self.holders.get_mut(&uid) {
                 holder.place = None;
@@ -178,10 +189,17 @@ impl Ledger {
             return;
         }
         let previous = self.take_out(&uid);
-        let node: Option<Arc<str>> =
-            pod.spec.node_name.as_deref().filter(|name| !name.is_empty()).map(Arc::from);
+        let node: Option<Arc<str>> = pod
+            .spec
+            .node_name
+            .as_deref()
+            .filter(|name| !name.is_empty())
+            .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
-        let tentative = previous.as_ref().filter(|holder| holder.movable()).and_then(|holder| holder.place.clone());
+        let tentative = previous
+            .as_ref()
+            .filter(|holder| holder.movable())
+            .and_then(|holder| holder.place.clone());
         let displaced = previous
             .as_ref()
             .filter(|holder| !holder.movable() && holder.node == node && holder.place != holder.node)
@@ -252,7 +270,9 @@ impl Ledger {
         }
         let previous = self.take_out(&uid);
         self.order += 1;
-        let (node, seen) = previous.as_ref().map_or((None, false), |old| (old.node.clone(), old.seen));
+        let (node, seen) = previous
+            .as_ref()
+            .map_or((None, false), |old| (old.node.clone(), old.seen));
         self.put_in(Holder {
             uid: uid.clone(),
             namespace,
@@ -287,15 +307,20 @@ impl Ledger {
     /// Reservations made before `before`: the caller asks the API server whether the pod exists.
     #[must_use]
     pub fn stale(&self, before: Moment) -> Vec<Stale> {
-        self.reservations().filter(|holder| holder.since < before).map(Stale::of).collect()
+        self.reservations()
+            .filter(|holder| holder.since < before)
+            .map(Stale::of)
+            .collect()
     }
 
     /// Reservations of a controller's pods, oldest first: where they are more than it still wants, the oldest were never
     /// stored (a quota refused them after us).
     #[must_use]
     pub fn reservations_of(&self, controller_uid: &str) -> Vec<Stale> {
-        let mut of_owner: Vec<&Holder> =
-            self.reservations().filter(|holder| holder.controller.as_deref() == Some(controller_uid)).collect();
+        let mut of_owner: Vec<&Holder> = self
+            .reservations()
+            .filter(|holder| holder.controller.as_deref() == Some(controller_uid))
+            .collect();
         of_owner.sort_by_key(|holder| holder.order);
         of_owner.into_iter().map(Stale::of).collect()
     }
@@ -328,7 +353,11 @@ impl Ledger {
     }
 
     pub(crate) fn bound_to(&self, node: &str) -> impl Iterator<Item = &Holder> {
-        self.bound.get(node).into_iter().flatten().filter_map(|uid| self.holders.get(uid))
+        self.bound
+            .get(node)
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.holders.get(uid))
     }
 
     /// Weighs a demand of a pod for the nodes of one kind.
@@ -339,28 +368,44 @@ impl Ledger {
         pod_labels: &BTreeMap<String, String>,
         class: &nodes::Class,
     ) -> Weighed {
-        let pod = self.policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
-        let rules = Rules { pod: &pod, device: &class.device_policy.device };
+        let pod = self
+            .policies
+            .for_pod(namespace_labels, pod_labels, Some(&class.labels));
+        let rules = Rules {
+            pod: &pod,
+            device: &class.device_policy.device,
+        };
         weigh::weigh(demand, &class.pools, rules)
     }
 
     /// What a holder takes on the nodes of one kind: the larger of what it was admitted with and what is read now.
     pub(crate) fn standings(&self, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
         let labels = self.namespace_labels(&holder.namespace);
-        let now = self.weigh(&holder.demand, &labels, &holder.labels, class).standings;
+        let now = self
+            .weigh(&holder.demand, &labels, &holder.labels, class)
+            .standings;
         match &holder.recorded {
             Some(recorded) if !Arc::ptr_eq(recorded, &holder.demand) => {
                 let then = self.weigh(recorded, &labels, &holder.labels, class).standings;
-                now.into_iter().zip(then).map(|(now, then)| now.at_least(then)).collect()
+                now.into_iter()
+                    .zip(then)
+                    .map(|(now, then)| now.at_least(then))
+                    .collect()
             }
             _ => now,
         }
     }
 
     fn put_in(&mut self, holder: Holder) {
-        self.names.insert((holder.namespace.clone(), holder.name.clone()), holder.uid.clone());
+        self.names.insert(
+            (holder.namespace.clone(), holder.name.clone()),
+            holder.uid.clone(),
+        );
         if let Some(node) = &holder.node {
-            self.bound.entry(node.clone()).or_default().insert(holder.uid.clone());
+            self.bound
+                .entry(node.clone())
+                .or_default()
+                .insert(holder.uid.clone());
         }
         self.holders.insert(holder.uid.clone(), holder);
     }
@@ -385,8 +430,16 @@ impl Ledger {
 
     /// Accounts a holder on a node; nothing where the node is unknown.
     fn account(&mut self, uid: &Arc<str>, node: &str) {
-        let Some(holder) = self.holders.get(uid) else { return };
-        let Some(class) = self.nodes.get(node).and_then(|entry| self.nodes.class(entry.class)) else { return };
+        let Some(holder) = self.holders.get(uid) else {
+            return;
+        };
+        let Some(class) = self
+            .nodes
+            .get(node)
+            .and_then(|entry| self.nodes.class(entry.class))
+        else {
+            return;
+        };
         let standings = self.standings(holder, class);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
@@ -397,7 +450,9 @@ impl Ledger {
     }
 
     fn discharge(&mut self, uid: &str) {
-        let Some(holder) = self.holders.get_mut(uid) else { return };
+        let Some(holder) = self.holders.get_mut(uid) else {
+            return;
+        };
         let Some(place) = holder.place.take() else { return };
         let standings = std::mem::take(&mut holder.standings);
         self.nodes.discharge(&place, uid, &standings);

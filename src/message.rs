@@ -24,7 +24,10 @@ pub fn refusal(verdict: &Verdict) -> String {
     if let Some(malformed) = &verdict.malformed {
         return first_line(&format!("the object cannot be read: {malformed}"));
     }
-    let errors = verdict.findings.iter().filter(|finding| finding.severity == Severity::Error);
+    let errors = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error);
     for (index, finding) in errors.enumerate() {
         if index > 0 {
             text.push('\n');
@@ -67,7 +70,12 @@ pub fn report(verdict: &Verdict, indent: &str) -> String {
         let _ = writeln!(text, "{indent}error: the object cannot be read: {malformed}");
     }
     for finding in &verdict.findings {
-        let _ = writeln!(text, "{indent}{} {}", finding.severity.as_str(), headline(finding));
+        let _ = writeln!(
+            text,
+            "{indent}{} {}",
+            finding.severity.as_str(),
+            headline(finding)
+        );
         if !finding.path.as_str().is_empty() {
             let _ = writeln!(text, "{indent}  at {}", finding.path);
         }

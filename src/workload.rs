@@ -2,15 +2,10 @@
 
 mod controller;
 mod null;
-<<<<<<< HEAD
-mod owner;
+pub mod owner;
 pub mod pod;
 mod rollout;
-mod slots;
-=======
-pub mod pod;
->>>>>>> policy
+pub mod slots;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
-pub use owner::workload_owner;
-pub use slots::{SlotRequest, asks_for_gpu, slots};
+pub use slots::asks_for_gpu;

@@ -55,18 +55,31 @@ pub(super) fn closest<'a>(
             pool.sharing.is_shared() && standing.slots > 0
         };
         let pools = kind.class.pools.iter().zip(&kind.weighed.standings).enumerate();
-        let Some((pool, _)) = pools.into_iter().find(shared) else { continue };
+        let Some((pool, _)) = pools.into_iter().find(shared) else {
+            continue;
+        };
         for name in kind.class.roomiest(pool) {
-            let Some(entry) = ledger.nodes.get(name).filter(|entry| entry.class == kind.index) else { continue };
+            let Some(entry) = ledger.nodes.get(name).filter(|entry| entry.class == kind.index) else {
+                continue;
+            };
             if matches!(node_matches(spec, &entry.node), Fit::Never(_)) {
                 continue;
             }
             let fits = overlay.fits(name, entry, &kind.weighed.standings);
             let together = overlay.together(name, entry, pool);
             let left = budget.less(together);
-            let better = best.as_ref().is_none_or(|(memory, most, _)| (fits.memory, left) > (*memory, *most));
+            let better = best
+                .as_ref()
+                .is_none_or(|(memory, most, _)| (fits.memory, left) > (*memory, *most));
             if better {
-                let found = Closest { kind, name: name.clone(), entry, fits, pool, together };
+                let found = Closest {
+                    kind,
+                    name: name.clone(),
+                    entry,
+                    fits,
+                    pool,
+                    together,
+                };
                 best = Some((fits.memory, left, found));
             }
         }
@@ -80,7 +93,13 @@ impl Closest<'_> {
     }
 
     /// The finding: VG209 where only a slot is missing, else VG201.
-    pub(super) fn finding(&self, demand: &Demand, ledger: &Ledger, namespace: &str, messages: &Messages) -> Finding {
+    pub(super) fn finding(
+        &self,
+        demand: &Demand,
+        ledger: &Ledger,
+        namespace: &str,
+        messages: &Messages,
+    ) -> Finding {
         let view = ledger.devices_of(&self.name).into_iter().nth(self.pool);
         let finding = match (&view, self.entry.node.pools.get(self.pool)) {
             (Some(view), Some(pool)) if self.fits.memory => self.no_slot(demand, view, pool),
@@ -91,11 +110,18 @@ impl Closest<'_> {
     }
 
     fn holds(&self) -> &[Hold] {
-        self.kind.weighed.standings.get(self.pool).map_or(&[], |standing| &standing.holds)
+        self.kind
+            .weighed
+            .standings
+            .get(self.pool)
+            .map_or(&[], |standing| &standing.holds)
     }
 
     fn no_slot(&self, demand: &Demand, view: &DeviceView, pool: &Pool) -> Finding {
-        let path = demand.claims.first().map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+        let path = demand
+            .claims
+            .first()
+            .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
         Finding::new(
             Code::Vg209,
             path,
@@ -140,12 +166,21 @@ impl Closest<'_> {
             .map_or_else(FieldPath::default, |part| part.path.clone());
         let by_itself = share > budget;
         let holders = view.holders.len();
-        let remains =
-            if left == Share::ZERO { "nothing is left".to_owned() } else { format!("{left} ({}) is left", left.of_down(total)) };
+        let remains = if left == Share::ZERO {
+            "nothing is left".to_owned()
+        } else {
+            format!("{left} ({}) is left", left.of_down(total))
+        };
         let situation = if by_itself {
-            format!("above the budget {budget} ({}) of a shared device by itself", budget.of_down(total))
+            format!(
+                "above the budget {budget} ({}) of a shared device by itself",
+                budget.of_down(total)
+            )
         } else if holders == 0 {
-            format!("and together they exceed the budget {budget} ({})", budget.of_down(total))
+            format!(
+                "and together they exceed the budget {budget} ({})",
+                budget.of_down(total)
+            )
         } else {
             format!(
                 "{} has promised {} of {budget} ({} MiB of {}) to {holders} holder{}; {remains}",
@@ -159,7 +194,10 @@ impl Closest<'_> {
         let mut finding = Finding::new(
             Code::Vg201,
             path,
-            format!("{who} asks {} ({share}) of a shared {} device; {situation}", request, pool.resource),
+            format!(
+                "{who} asks {} ({share}) of a shared {} device; {situation}",
+                request, pool.resource
+            ),
         )
         .number("requestMiB", Number::Memory(request))
         .number("overheadMiB", Number::Memory(overhead))
@@ -174,14 +212,20 @@ impl Closest<'_> {
         .number("node", Number::Text(self.name.to_string()));
         finding = finding.detail(self.arithmetic(holds, total, pool));
         finding = finding.detail(evidence(pool));
-        finding.holders = view.holders.iter().map(|holder| holder_ref(holder, namespace, messages)).collect();
+        finding.holders = view
+            .holders
+            .iter()
+            .map(|holder| holder_ref(holder, namespace, messages))
+            .collect();
         finding
     }
 
     /// Which of the two checks binds, with its numbers.
     fn arithmetic(&self, holds: &[Hold], total: Mib, pool: &Pool) -> String {
         let device = &self.kind.class.device_policy.device;
-        let reserve = device.reserve.of(total, matches!(pool.device, DeviceKind::Mig(_)));
+        let reserve = device
+            .reserve
+            .of(total, matches!(pool.device, DeviceKind::Mig(_)));
         let usable = total.less(reserve);
         let each: Vec<String> = holds
             .iter()
@@ -239,5 +283,9 @@ pub(super) fn evidence(pool: &Pool) -> String {
 
 /// How good the evidence for a pool is.
 pub(super) fn grade(pool: &Pool) -> Evidence {
-    if pool.devices == 1 || !pool.sharing.is_shared() { Evidence::Observed } else { Evidence::Any }
+    if pool.devices == 1 || !pool.sharing.is_shared() {
+        Evidence::Observed
+    } else {
+        Evidence::Any
+    }
 }

@@ -20,7 +20,14 @@ const STEP_PPM: u32 = 1_000;
 const LEAST_USEFUL: Mib = Mib::new(1_024);
 
 /// Codes that another fraction may answer.
-const BY_FRACTION: [Code; 6] = [Code::Vg101, Code::Vg102, Code::Vg201, Code::Vg202, Code::Vg207, Code::Vg401];
+const BY_FRACTION: [Code; 6] = [
+    Code::Vg101,
+    Code::Vg102,
+    Code::Vg201,
+    Code::Vg202,
+    Code::Vg207,
+    Code::Vg401,
+];
 
 /// Adds to each error the changes to the pod that were found to pass.
 pub(super) fn for_pod(
@@ -31,27 +38,45 @@ pub(super) fn for_pod(
     overlay: &Overlay<'_>,
     findings: &mut [Finding],
 ) {
-    let errors: Vec<Code> =
-        findings.iter().filter(|finding| finding.severity == Severity::Error).map(|finding| finding.code).collect();
+    let errors: Vec<Code> = findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .map(|finding| finding.code)
+        .collect();
     if errors.is_empty() {
         return;
     }
     let mut fixes = Vec::new();
     if errors.iter().all(|code| BY_FRACTION.contains(code)) {
-        fixes.extend(largest_fraction(question, demand, |changed| passes(question, changed, ledger, overlay)));
+        fixes.extend(largest_fraction(question, demand, |changed| {
+            passes(question, changed, ledger, overlay)
+        }));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
-        fixes.extend(as_many_slots(question, demand, |changed| passes(question, changed, ledger, overlay)));
+        fixes.extend(as_many_slots(question, demand, |changed| {
+            passes(question, changed, ledger, overlay)
+        }));
     }
     attach(findings, fixes, survey);
 }
 
 /// Puts the fixes to the first error, and says so where there are none.
 pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<'_>) {
-    let Some(first) = findings.iter_mut().find(|finding| finding.severity == Severity::Error) else { return };
+    let Some(first) = findings
+        .iter_mut()
+        .find(|finding| finding.severity == Severity::Error)
+    else {
+        return;
+    };
     if fixes.is_empty() && first.code == Code::Vg201 {
-        let wait = if super::pod::lenient(survey) { "" } else { "; it passes when a holder ends or asks for less, or with another such device" };
-        first.details.push(format!("no smaller fraction of this object fits{wait}"));
+        let wait = if super::pod::lenient(survey) {
+            ""
+        } else {
+            "; it passes when a holder ends or asks for less, or with another such device"
+        };
+        first
+            .details
+            .push(format!("no smaller fraction of this object fits{wait}"));
     }
     first.fixes.extend(fixes);
 }
@@ -60,9 +85,17 @@ pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<
 fn passes(question: &Question, demand: &Demand, ledger: &Ledger, overlay: &Overlay<'_>) -> bool {
     let pod = &question.workload.pod;
     let spec = constraints(pod);
-    let survey = Survey::of(ledger, demand, &spec, &question.namespace_labels, &pod.metadata.labels);
-    let refused =
-        survey.findings(demand, &question.workload.template).iter().any(|finding| finding.severity == Severity::Error);
+    let survey = Survey::of(
+        ledger,
+        demand,
+        &spec,
+        &question.namespace_labels,
+        &pod.metadata.labels,
+    );
+    let refused = survey
+        .findings(demand, &question.workload.template)
+        .iter()
+        .any(|finding| finding.severity == Severity::Error);
     !refused && !matches!(seek(&survey, ledger, overlay, &survey.ask(spec)), Sought::Full)
 }
 
@@ -83,7 +116,10 @@ fn with_fraction(demand: &Demand, fraction: &Fraction) -> Option<Demand> {
     if !by_fraction {
         return None;
     }
-    part.amount = Amount::OfTotal { fraction: fraction.clone(), by_default: false };
+    part.amount = Amount::OfTotal {
+        fraction: fraction.clone(),
+        by_default: false,
+    };
     changed.findings.retain(|finding| finding.code != Code::Vg101);
     Some(changed)
 }
@@ -96,18 +132,25 @@ pub(super) fn largest_fraction(
 ) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
     let fits = |thousandths: u32| {
-        at(thousandths).and_then(|fraction| with_fraction(demand, &fraction)).is_some_and(|changed| passes(&changed))
+        at(thousandths)
+            .and_then(|fraction| with_fraction(demand, &fraction))
+            .is_some_and(|changed| passes(&changed))
     };
     // What fits at a fraction fits at any smaller one, so the border is found by halving.
     let (mut low, mut high) = (0_u32, 1_000_u32);
     while low < high {
         let middle = (low + high).div_ceil(2);
-        if fits(middle) { low = middle } else { high = middle - 1 }
+        if fits(middle) {
+            low = middle
+        } else {
+            high = middle - 1
+        }
     }
     let fraction = at(low)?;
     let claim = demand.claims.iter().find(|claim| !claim.parts.is_empty())?;
     let edit = claim.parts.first()?.edit.as_ref()?;
-    let least = smallest_device(question, demand).map_or(Share::ZERO, |total| Share::ratio_up(LEAST_USEFUL, total));
+    let least =
+        smallest_device(question, demand).map_or(Share::ZERO, |total| Share::ratio_up(LEAST_USEFUL, total));
     if fraction.share() < least {
         return None;
     }
@@ -115,7 +158,10 @@ pub(super) fn largest_fraction(
     let value = json!(format!("{}{}{}", edit.before, fraction.text(), edit.after));
     let operation = operation(if edit.add { "add" } else { "replace" }, &pointer, &value)?;
     Some(Fix {
-        title: format!("lower the memory fraction of container {} to {fraction}", claim.container),
+        title: format!(
+            "lower the memory fraction of container {} to {fraction}",
+            claim.container
+        ),
         patch: vec![operation],
     })
 }
@@ -128,10 +174,17 @@ fn smallest_device(_question: &Question, _demand: &Demand) -> Option<Mib> {
 /// As many slots as the engine has ranks.
 fn as_many_slots(question: &Question, demand: &Demand, passes: impl Fn(&Demand) -> bool) -> Option<Fix> {
     let mut changed = demand.clone();
-    let claim = changed.claims.iter_mut().find(|claim| claim.ranks() > claim.slots)?;
+    let claim = changed
+        .claims
+        .iter_mut()
+        .find(|claim| claim.ranks() > claim.slots)?;
     let ranks = claim.ranks();
     claim.slots = ranks;
-    let (container, resource, pointer) = (claim.container.clone(), claim.resource.clone(), claim.pointer.clone());
+    let (container, resource, pointer) = (
+        claim.container.clone(),
+        claim.resource.clone(),
+        claim.pointer.clone(),
+    );
     if !passes(&changed) {
         return None;
     }
@@ -148,13 +201,20 @@ fn as_many_slots(question: &Question, demand: &Demand, passes: impl Fn(&Demand) 
     if asked_in_requests {
         patch.push(operation("add", &format!("{base}/requests/{key}"), &value)?);
     }
-    Some(Fix { title: format!("ask for {ranks} of {resource} in container {container}"), patch })
+    Some(Fix {
+        title: format!("ask for {ranks} of {resource} in container {container}"),
+        patch,
+    })
 }
 
 /// JSON pointer of the pod template in the object.
 pub(super) fn template_pointer(question: &Question) -> String {
     let template = question.workload.template.as_str();
-    if template.is_empty() { String::new() } else { format!("/{}", template.replace('.', "/")) }
+    if template.is_empty() {
+        String::new()
+    } else {
+        format!("/{}", template.replace('.', "/"))
+    }
 }
 
 /// One RFC 6902 operation; `None` only for a pointer that is not one.

@@ -13,8 +13,8 @@ use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::policy::Mode;
 use crate::units::{Mib, Share};
-use crate::workload::pod::PodSpec;
 use crate::workload::controller_of;
+use crate::workload::pod::PodSpec;
 
 /// Judges the CREATE or UPDATE of a pod.
 pub(super) fn judge(
@@ -25,11 +25,23 @@ pub(super) fn judge(
 ) -> Verdict {
     let pod = &question.workload.pod;
     let spec = constraints(pod);
-    let survey = Survey::of(ledger, demand, &spec, &question.namespace_labels, &pod.metadata.labels);
+    let survey = Survey::of(
+        ledger,
+        demand,
+        &spec,
+        &question.namespace_labels,
+        &pod.metadata.labels,
+    );
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
     let template = FieldPath::default();
-    verdict.findings.extend(demand.findings.iter().cloned().map(|finding| under(&policy, finding)));
+    verdict.findings.extend(
+        demand
+            .findings
+            .iter()
+            .cloned()
+            .map(|finding| under(&policy, finding)),
+    );
     let of_kind = survey.findings(demand, &template);
     let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
@@ -127,7 +139,10 @@ fn waits(demand: &Demand, survey: &Survey<'_>) -> Option<Finding> {
     let finding = Finding::new(
         Code::Vg209,
         claim.slots_path.clone(),
-        format!("no free {} now: the pod waits until the scheduler finds one", claim.resource),
+        format!(
+            "no free {} now: the pod waits until the scheduler finds one",
+            claim.resource
+        ),
     );
     Some(finding.with_severity(Severity::Info))
 }
@@ -142,7 +157,9 @@ fn unmodelled(spec: &PodSpec) -> String {
         (false, false) => String::new(),
         (true, false) => "not modelled: the pod's (anti-)affinity to other pods".to_owned(),
         (false, true) => "not modelled: the pod's topology spread".to_owned(),
-        (true, true) => "not modelled: the pod's (anti-)affinity to other pods and its topology spread".to_owned(),
+        (true, true) => {
+            "not modelled: the pod's (anti-)affinity to other pods and its topology spread".to_owned()
+        }
     }
 }
 
@@ -165,18 +182,34 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The pools of a node as they are with the pod on it.
-pub(super) fn rows(survey: &Survey<'_>, ledger: &Ledger, overlay: &Overlay<'_>, place: &Arc<str>) -> Vec<PlacementRow> {
-    let Some(entry) = ledger.nodes.get(place) else { return Vec::new() };
-    let Some(kind) = survey.accepting.iter().find(|kind| kind.index == entry.class) else { return Vec::new() };
+pub(super) fn rows(
+    survey: &Survey<'_>,
+    ledger: &Ledger,
+    overlay: &Overlay<'_>,
+    place: &Arc<str>,
+) -> Vec<PlacementRow> {
+    let Some(entry) = ledger.nodes.get(place) else {
+        return Vec::new();
+    };
+    let Some(kind) = survey.accepting.iter().find(|kind| kind.index == entry.class) else {
+        return Vec::new();
+    };
     let views = ledger.devices_of(place);
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
         .filter(|(_, standing)| standing.slots > 0)
         .map(|((index, pool), standing)| {
-            let budget = if pool.sharing.is_shared() { kind.class.device_policy.device.budget } else { Share::WHOLE };
+            let budget = if pool.sharing.is_shared() {
+                kind.class.device_policy.device.budget
+            } else {
+                Share::WHOLE
+            };
             let held: Mib = views.get(index).map_or(Mib::ZERO, |view| view.promised);
             let (promised, share) = if pool.sharing.is_shared() {
-                (held.plus(standing.request()), overlay.together_with(place, entry, index, standing))
+                (
+                    held.plus(standing.request()),
+                    overlay.together_with(place, entry, index, standing),
+                )
             } else {
                 (standing.request(), standing.share())
             };

@@ -72,13 +72,19 @@ impl<'a> Survey<'a> {
                 let most = survey.most.entry(pool.resource.to_string()).or_default();
                 *most = (*most).max(pool.slots);
             }
-            if demand.resources().any(|resource| class.pool_index(resource).is_none()) {
+            if demand
+                .resources()
+                .any(|resource| class.pool_index(resource).is_none())
+            {
                 continue;
             }
             survey.offered = true;
             let weighed = ledger.weigh(demand, namespace_labels, pod_labels, class);
-            let enough =
-                class.pools.iter().zip(&weighed.standings).all(|(pool, standing)| standing.slots <= pool.slots);
+            let enough = class
+                .pools
+                .iter()
+                .zip(&weighed.standings)
+                .all(|(pool, standing)| standing.slots <= pool.slots);
             if !enough {
                 continue;
             }
@@ -88,7 +94,13 @@ impl<'a> Survey<'a> {
                 continue;
             }
             let policy = policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
-            let candidate = Candidate { index, class, weighed, policy, names };
+            let candidate = Candidate {
+                index,
+                class,
+                weighed,
+                policy,
+                names,
+            };
             if candidate.refuses() {
                 survey.refusing.push(candidate);
             } else {
@@ -100,13 +112,20 @@ impl<'a> Survey<'a> {
 
     /// The question for a place among the accepting kinds.
     pub(super) fn ask(&self, spec: Arc<PodSpec>) -> Ask {
-        let weighed = self.accepting.iter().map(|kind| (kind.index, kind.weighed.clone())).collect();
+        let weighed = self
+            .accepting
+            .iter()
+            .map(|kind| (kind.index, kind.weighed.clone()))
+            .collect();
         Ask { spec, weighed }
     }
 
     /// The policy whose mode and severities apply to the pod as a whole.
     pub(super) fn policy(&self) -> &PolicyRef {
-        self.accepting.first().or(self.refusing.first()).map_or(&self.base, |kind| &kind.policy)
+        self.accepting
+            .first()
+            .or(self.refusing.first())
+            .map_or(&self.base, |kind| &kind.policy)
     }
 
     /// Whether some kind that takes it has devices of its own for it.
@@ -136,8 +155,11 @@ impl<'a> Survey<'a> {
             for kind in &self.accepting {
                 findings.extend(kind.weighed.findings.iter().map(|finding| {
                     // A policy that does not enforce lets the kind through, so its reasons are remarks.
-                    let severity =
-                        if kind.weighed.refused() { Severity::Warning } else { Severity::Error };
+                    let severity = if kind.weighed.refused() {
+                        Severity::Warning
+                    } else {
+                        Severity::Error
+                    };
                     finding.clone().with_severity(finding.severity.min(severity))
                 }));
             }
@@ -155,7 +177,10 @@ impl<'a> Survey<'a> {
     }
 
     fn not_offered(&self, demand: &Demand) -> Finding {
-        let claim = demand.claims.iter().find(|claim| !self.most.contains_key(&*claim.resource));
+        let claim = demand
+            .claims
+            .iter()
+            .find(|claim| !self.most.contains_key(&*claim.resource));
         let claim = claim.or(demand.claims.first());
         let (resource, path) = claim.map_or_else(
             || (Arc::from("nvidia.com/gpu"), FieldPath::default()),
@@ -202,7 +227,9 @@ impl<'a> Survey<'a> {
     fn unknown_size(&self) -> Option<Finding> {
         let kind = self.accepting.iter().find(|kind| {
             let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
-            asked.into_iter().any(|(pool, standing)| standing.slots > 0 && lacks_size(pool))
+            asked
+                .into_iter()
+                .any(|(pool, standing)| standing.slots > 0 && lacks_size(pool))
         })?;
         let name = kind.names.first()?;
         let finding = Finding::new(
@@ -234,7 +261,13 @@ fn matching(ledger: &Ledger, index: usize, class: &Class, spec: &PodSpec) -> Vec
         let fixed: Arc<str> = Arc::from(fixed);
         return if matches(&fixed) { vec![fixed] } else { Vec::new() };
     }
-    class.members.iter().filter(|name| matches(name)).take(MOST_NAMED + 1).cloned().collect()
+    class
+        .members
+        .iter()
+        .filter(|name| matches(name))
+        .take(MOST_NAMED + 1)
+        .cloned()
+        .collect()
 }
 
 /// The pod waits: no node has the labels that it wants, or every one has a taint that it does not tolerate. Labels and
@@ -254,9 +287,17 @@ fn no_match(demand: &Demand, policy: &Policy) -> Finding {
 
 /// A kind that refuses the pod beside others that take it: the scheduler may still choose it.
 fn excluded(kind: &Candidate<'_>) -> Option<Finding> {
-    let worst = kind.weighed.findings.iter().find(|finding| finding.severity == Severity::Error)?;
+    let worst = kind
+        .weighed
+        .findings
+        .iter()
+        .find(|finding| finding.severity == Severity::Error)?;
     let named: Vec<&str> = kind.names.iter().take(MOST_NAMED).map(|name| &**name).collect();
-    let more = if kind.names.len() > MOST_NAMED { " and others" } else { "" };
+    let more = if kind.names.len() > MOST_NAMED {
+        " and others"
+    } else {
+        ""
+    };
     let devices = kind.class.pools.iter().map(|pool| match &pool.device {
         DeviceKind::Gpu => format!("{} slots of a {}", pool.sharing.slots_per_device(), pool.product),
         DeviceKind::Mig(profile) => format!("{} slots of MIG {profile}", pool.sharing.slots_per_device()),

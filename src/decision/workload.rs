@@ -34,8 +34,17 @@ pub(super) fn judge(
     let survey = Survey::of(ledger, demand, &spec, &question.namespace_labels, labels);
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
-    let path = |finding: Finding| Finding { path: workload.template.field(finding.path.as_str()), ..finding };
-    verdict.findings.extend(demand.findings.iter().cloned().map(|finding| path(under(&policy, finding))));
+    let path = |finding: Finding| Finding {
+        path: workload.template.field(finding.path.as_str()),
+        ..finding
+    };
+    verdict.findings.extend(
+        demand
+            .findings
+            .iter()
+            .cloned()
+            .map(|finding| path(under(&policy, finding))),
+    );
     let of_kind = survey.findings(demand, &workload.template);
     let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
@@ -46,10 +55,21 @@ pub(super) fn judge(
     for holder in ledger.holders().filter(|holder| is_own(holder, workload)) {
         overlay.without(holder);
     }
-    let sizing = Sizing { question, demand, survey: &survey, ledger, base: &overlay, spec: &spec };
+    let sizing = Sizing {
+        question,
+        demand,
+        survey: &survey,
+        ledger,
+        base: &overlay,
+        spec: &spec,
+    };
     let mut proposals = Vec::new();
     if !blocked && !survey.accepting.is_empty() && !survey.takes_exclusive() {
-        let fit = if workload.replicas.per_node { sizing.on_each_node() } else { sizing.steady(workload.replicas.desired) };
+        let fit = if workload.replicas.per_node {
+            sizing.on_each_node()
+        } else {
+            sizing.steady(workload.replicas.desired)
+        };
         if let Some(finding) = fit.finding {
             verdict.findings.push(path(finding));
             if fit.code == Some(Code::Vg201) {
@@ -67,11 +87,20 @@ pub(super) fn judge(
     let may_deny = !question.scale_only && (!is_update || change.raises);
     if is_update && !may_deny {
         let text = "this change is let through because it asks for no more than before; its new pods are judged one by one";
-        for finding in verdict.findings.iter_mut().filter(|finding| finding.severity == Severity::Error) {
+        for finding in verdict
+            .findings
+            .iter_mut()
+            .filter(|finding| finding.severity == Severity::Error)
+        {
             finding.details.push(text.to_owned());
         }
     }
-    if !proposals.is_empty() || verdict.findings.iter().any(|f| f.code == Code::Vg201 && f.fixes.is_empty()) {
+    if !proposals.is_empty()
+        || verdict
+            .findings
+            .iter()
+            .any(|f| f.code == Code::Vg201 && f.fixes.is_empty())
+    {
         fixes::attach(&mut verdict.findings, proposals, &survey);
     }
     verdict.conclude(policy.mode, may_deny)
@@ -99,21 +128,35 @@ struct Change {
 
 impl Change {
     fn of(question: &Question, demand: &Demand, old: Option<&Arc<Demand>>, ledger: &Ledger) -> Self {
-        let (Some(before), Some(old)) = (&question.old, old) else { return Self { rolls_out: true, raises: true } };
+        let (Some(before), Some(old)) = (&question.old, old) else {
+            return Self {
+                rolls_out: true,
+                raises: true,
+            };
+        };
         let now = &question.workload;
         let labels = &now.pod.metadata.labels;
         let total = |demand: &Demand, workload: &Workload, class: &crate::ledger::nodes::Class| {
             let weighed = ledger.weigh(demand, &question.namespace_labels, labels, class);
             let each: Share = weighed.standings.iter().map(crate::demand::Standing::share).sum();
-            let pods = if workload.replicas.per_node { 1 } else { workload.replicas.desired };
+            let pods = if workload.replicas.per_node {
+                1
+            } else {
+                workload.replicas.desired
+            };
             (each.times(u64::from(pods)), u64::from(pods), weighed.refused())
         };
         let raises = ledger.nodes.classes().any(|(_, class)| {
             let (share_then, pods_then, refused_then) = total(old, before, class);
             let (share_now, pods_now, refused_now) = total(demand, now, class);
-            share_now > share_then || (pods_now > pods_then && share_now > Share::ZERO) || (refused_now && !refused_then)
+            share_now > share_then
+                || (pods_now > pods_then && share_now > Share::ZERO)
+                || (refused_now && !refused_then)
         });
-        Self { rolls_out: before.pod.spec != now.pod.spec, raises }
+        Self {
+            rolls_out: before.pod.spec != now.pod.spec,
+            raises,
+        }
     }
 }
 
@@ -145,8 +188,12 @@ impl Sizing<'_> {
         let mut overlay = self.base.clone();
         let mut placed = Vec::new();
         for _ in 0..wanted {
-            let Some(place) = overlay.find(ask, &BTreeSet::new()) else { break };
-            let Some(entry) = self.ledger.nodes.get(&place) else { break };
+            let Some(place) = overlay.find(ask, &BTreeSet::new()) else {
+                break;
+            };
+            let Some(entry) = self.ledger.nodes.get(&place) else {
+                break;
+            };
             if let Some(weighed) = ask.weighed.get(&entry.class) {
                 overlay.add(&place, &weighed.standings);
             }
@@ -160,11 +207,21 @@ impl Sizing<'_> {
         let ask = self.ask();
         let (placed, overlay) = self.fill(&ask, wanted);
         let count = u32::try_from(placed.len()).unwrap_or(u32::MAX);
-        if count >= wanted || (wanted == 1 && !matches!(seek(self.survey, self.ledger, self.base, &ask), Sought::Full)) {
-            return Placed { placed, code: None, finding: None };
+        if count >= wanted
+            || (wanted == 1 && !matches!(seek(self.survey, self.ledger, self.base, &ask), Sought::Full))
+        {
+            return Placed {
+                placed,
+                code: None,
+                finding: None,
+            };
         }
         let Some(closest) = closest(self.survey, self.ledger, &overlay, self.spec) else {
-            return Placed { placed, code: None, finding: None };
+            return Placed {
+                placed,
+                code: None,
+                finding: None,
+            };
         };
         let workload = &self.question.workload;
         let messages = &self.survey.policy().messages;
@@ -176,9 +233,19 @@ impl Sizing<'_> {
                 self.demand.resources().next().unwrap_or("nvidia.com/gpu")
             );
             let severity = finding.severity.min(Severity::Warning);
-            return Placed { placed, code: Some(Code::Vg209), finding: Some(finding.with_severity(severity)) };
+            return Placed {
+                placed,
+                code: Some(Code::Vg209),
+                finding: Some(finding.with_severity(severity)),
+            };
         }
-        let share: Share = closest.kind.weighed.standings.iter().map(crate::demand::Standing::share).sum();
+        let share: Share = closest
+            .kind
+            .weighed
+            .standings
+            .iter()
+            .map(crate::demand::Standing::share)
+            .sum();
         let budget = closest.kind.class.device_policy.device.budget;
         finding.message = format!(
             "{wanted} pods at {share} of a shared {} device need {} in the steady state; {count} of them fit (budget {budget} \
@@ -191,7 +258,11 @@ impl Sizing<'_> {
             .number("replicasThatFit", Number::Count(u64::from(count)))
             .number("neededFraction", Number::Share(share.times(u64::from(wanted))))
             .detail("or another such device for the rest");
-        Placed { placed, code: Some(Code::Vg201), finding: Some(finding) }
+        Placed {
+            placed,
+            code: Some(Code::Vg201),
+            finding: Some(finding),
+        }
     }
 
     /// A DaemonSet: one pod on each node that matches.
@@ -200,7 +271,9 @@ impl Sizing<'_> {
         let mut full = Vec::new();
         for kind in &self.survey.accepting {
             for name in &kind.class.members {
-                let Some(entry) = self.ledger.nodes.get(name) else { continue };
+                let Some(entry) = self.ledger.nodes.get(name) else {
+                    continue;
+                };
                 if matches!(node_matches(self.spec, &entry.node), Fit::Never(_)) {
                     continue;
                 }
@@ -212,13 +285,30 @@ impl Sizing<'_> {
             }
         }
         if full.is_empty() {
-            return Placed { placed, code: None, finding: None };
+            return Placed {
+                placed,
+                code: None,
+                finding: None,
+            };
         }
         let finding = closest(self.survey, self.ledger, self.base, self.spec).map(|closest| {
             let namespace = &self.question.workload.object.namespace;
-            let mut finding = closest.finding(self.demand, self.ledger, namespace, &self.survey.policy().messages);
-            let named: Vec<String> = full.iter().take(3).map(|name| super::budget::short(name)).collect();
-            let more = if full.len() > 3 { format!(" and {} more", full.len() - 3) } else { String::new() };
+            let mut finding = closest.finding(
+                self.demand,
+                self.ledger,
+                namespace,
+                &self.survey.policy().messages,
+            );
+            let named: Vec<String> = full
+                .iter()
+                .take(3)
+                .map(|name| super::budget::short(name))
+                .collect();
+            let more = if full.len() > 3 {
+                format!(" and {} more", full.len() - 3)
+            } else {
+                String::new()
+            };
             finding = Finding::new(
                 Code::Vg201,
                 finding.path.clone(),
@@ -231,13 +321,21 @@ impl Sizing<'_> {
             );
             under(&closest.kind.policy, finding).number("nodesWithoutRoom", Number::Count(full.len() as u64))
         });
-        Placed { placed, code: Some(Code::Vg201), finding }
+        Placed {
+            placed,
+            code: Some(Code::Vg201),
+            finding,
+        }
     }
 
     /// The peak of the next rollout beyond a steady state that fits.
     fn rollout(&self, steady: &Placed, applies: bool) -> Option<Finding> {
         let replicas = &self.question.workload.replicas;
-        if !applies || replicas.surge == 0 || replicas.desired == 0 || self.question.workload.kind != WorkloadKind::Deployment {
+        if !applies
+            || replicas.surge == 0
+            || replicas.desired == 0
+            || self.question.workload.kind != WorkloadKind::Deployment
+        {
             return None;
         }
         let ask = self.ask();
@@ -263,7 +361,13 @@ impl Sizing<'_> {
 
     fn peak(&self, closest: &super::budget::Closest<'_>) -> Finding {
         let replicas = &self.question.workload.replicas;
-        let share: Share = closest.kind.weighed.standings.iter().map(crate::demand::Standing::share).sum();
+        let share: Share = closest
+            .kind
+            .weighed
+            .standings
+            .iter()
+            .map(crate::demand::Standing::share)
+            .sum();
         let budget = closest.kind.class.device_policy.device.budget;
         let peak = replicas.desired.saturating_add(replicas.surge);
         let then = if replicas.unavailable > 0 {
@@ -297,7 +401,10 @@ impl Sizing<'_> {
             "rollingUpdate": {"maxSurge": 0, "maxUnavailable": replicas.unavailable.max(1)},
         });
         let operation = fixes::operation("add", "/spec/strategy", &value)?;
-        Some(Fix { title: "set maxSurge to 0".to_owned(), patch: vec![operation] })
+        Some(Fix {
+            title: "set maxSurge to 0".to_owned(),
+            patch: vec![operation],
+        })
     }
 
     /// The largest fraction with which so many pods fit.
@@ -313,12 +420,16 @@ impl Sizing<'_> {
             if refused {
                 return false;
             }
-            let sizing = Sizing { survey: &survey, ..*self };
+            let sizing = Sizing {
+                survey: &survey,
+                ..*self
+            };
             let ask = sizing.ask();
             let (placed, overlay) = sizing.fill(&ask, pods);
             // Pods that only lack a slot are no matter of memory.
             u32::try_from(placed.len()).unwrap_or(u32::MAX) >= pods
-                || closest(&survey, self.ledger, &overlay, self.spec).is_some_and(|closest| closest.fits.memory)
+                || closest(&survey, self.ledger, &overlay, self.spec)
+                    .is_some_and(|closest| closest.fits.memory)
         })
     }
 

@@ -72,7 +72,8 @@ impl Standing {
     }
 
     fn sort(&mut self) {
-        self.holds.sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
+        self.holds
+            .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
     }
 }
 

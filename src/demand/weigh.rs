@@ -22,7 +22,9 @@ impl Weighed {
     /// Whether a node of this kind refuses the pod whatever else it holds.
     #[must_use]
     pub fn refused(&self) -> bool {
-        self.findings.iter().any(|finding| finding.severity == Severity::Error)
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
     }
 }
 
@@ -38,11 +40,18 @@ pub struct Rules<'a> {
 /// Weighs a demand on the pools of one kind of node. Resources that no pool offers are the caller's business.
 #[must_use]
 pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
-    let mut weighed = Weighed { standings: vec![Standing::default(); pools.len()], ..Weighed::default() };
+    let mut weighed = Weighed {
+        standings: vec![Standing::default(); pools.len()],
+        ..Weighed::default()
+    };
     for (index, pool) in pools.iter().enumerate() {
         let mut running = Standing::default();
         let mut peak_of_init = Standing::default();
-        for claim in demand.claims.iter().filter(|claim| claim.resource == pool.resource) {
+        for claim in demand
+            .claims
+            .iter()
+            .filter(|claim| claim.resource == pool.resource)
+        {
             weighed.shared |= pool.sharing.is_shared();
             let holds = claim_holds(claim, pool, rules, &mut weighed.findings);
             if claim.role == Role::Init {
@@ -102,11 +111,17 @@ fn part_share(
     rules: Rules<'_>,
     findings: &mut Vec<Finding>,
 ) -> (Mib, Mib, Share) {
-    let overhead = rules.pod.overheads.of(part.engine, part.version, part.eager, part.tensor);
+    let overhead = rules
+        .pod
+        .overheads
+        .of(part.engine, part.version, part.eager, part.tensor);
     if !pool.sharing.is_shared() {
         return exclusive_share(part, pool, overhead);
     }
-    let fair = rules.device.budget.divided_by(u64::from(pool.sharing.slots_per_device()));
+    let fair = rules
+        .device
+        .budget
+        .divided_by(u64::from(pool.sharing.slots_per_device()));
     match &part.amount {
         Amount::OfTotal { fraction, by_default } => {
             if *by_default {
@@ -134,9 +149,7 @@ fn part_share(
             let share = Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
             (*mib, Mib::ZERO, share)
         }
-        Amount::Unknown { code, why } => {
-            unknown_share(part, claim, pool, rules, (*code, why), findings)
-        }
+        Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
     }
 }
@@ -149,7 +162,11 @@ fn sized(fraction: Share, pool: &Pool, overhead: Mib, device: &DevicePolicy) -> 
         Some(total) => {
             let parts = u128::from(total.get()) * u128::from(fraction.ppm());
             let request = Mib::new(u64::try_from(parts.div_ceil(1_000_000)).unwrap_or(u64::MAX));
-            (request, overhead, fraction.max(with_overhead(request, overhead, pool, device)))
+            (
+                request,
+                overhead,
+                fraction.max(with_overhead(request, overhead, pool, device)),
+            )
         }
     }
 }
@@ -157,8 +174,12 @@ fn sized(fraction: Share, pool: &Pool, overhead: Mib, device: &DevicePolicy) -> 
 /// `budget x (request + overhead) / (total - reserve)`, rounded up.
 fn with_overhead(request: Mib, overhead: Mib, pool: &Pool, device: &DevicePolicy) -> Share {
     let total = pool.total.unwrap_or(Mib::ZERO);
-    let reserve = device.reserve.of(total, matches!(pool.device, DeviceKind::Mig(_)));
-    device.budget.scaled_up(request.plus(overhead), total.less(reserve))
+    let reserve = device
+        .reserve
+        .of(total, matches!(pool.device, DeviceKind::Mig(_)));
+    device
+        .budget
+        .scaled_up(request.plus(overhead), total.less(reserve))
 }
 
 /// On a device of its own only the request matters, for those who look; nothing is refused for its amount.
@@ -193,14 +214,20 @@ fn unknown_share(
     let finding = Finding::new(
         code,
         part.path.clone(),
-        format!("container {} on shared {}: {why}; {remedy}", claim.container, pool.resource),
+        format!(
+            "container {} on shared {}: {why}; {remedy}",
+            claim.container, pool.resource
+        ),
     )
     .number("fairShare", Number::Share(fair));
     // VG101 is told by the reading itself, with the value.
     let tell = code != Code::Vg101;
     match rule {
         UnknownRule::Assume(fraction) => {
-            let overhead = rules.pod.overheads.of(part.engine, part.version, part.eager, part.tensor);
+            let overhead = rules
+                .pod
+                .overheads
+                .of(part.engine, part.version, part.eager, part.tensor);
             if tell {
                 let assumed = finding.detail(format!("the policy assumes {fraction} of the device"));
                 findings.push(assumed.with_severity(Severity::Info));
@@ -280,10 +307,18 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
             ),
         ));
     }
-    if slots > ranks && ranks > 0 && !claim.parts.iter().any(|part| matches!(part.amount, Amount::Unknown { .. })) {
+    if slots > ranks
+        && ranks > 0
+        && !claim
+            .parts
+            .iter()
+            .any(|part| matches!(part.amount, Amount::Unknown { .. }))
+    {
         return counted(at(
             Code::Vg213,
-            format!("container {container} asks {slots} of {resource} and its engine uses {ranks}: ask for {ranks}"),
+            format!(
+                "container {container} asks {slots} of {resource} and its engine uses {ranks}: ask for {ranks}"
+            ),
         ));
     }
     None
@@ -292,7 +327,9 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
 /// What a single slot may not exceed.
 fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let Some(part) = claim.parts.first() else { return findings };
+    let Some(part) = claim.parts.first() else {
+        return findings;
+    };
     let slots = u64::from(pool.sharing.slots_per_device());
     let fair = rules.device.budget.divided_by(slots);
     if pool.sharing.is_shared() && rules.device.per_slot == PerSlot::FairShare && hold.share > fair {

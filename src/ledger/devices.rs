@@ -85,7 +85,10 @@ impl Ledger {
     /// All devices, in order of node and pool.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceView> {
-        self.nodes.iter().flat_map(|(name, entry)| self.views(name, entry)).collect()
+        self.nodes
+            .iter()
+            .flat_map(|(name, entry)| self.views(name, entry))
+            .collect()
     }
 
     /// Devices whose promises exceed their budget.
@@ -104,13 +107,18 @@ impl Ledger {
     }
 
     fn views(&self, name: &Arc<str>, entry: &NodeEntry) -> Vec<DeviceView> {
-        let Some(class) = self.nodes.class(entry.class) else { return Vec::new() };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return Vec::new();
+        };
         let bound: Vec<(&Holder, Vec<Standing>)> = self
             .bound_to(name)
             .map(|holder| {
                 let here = holder.place.as_ref() == Some(name);
-                let standings =
-                    if here { holder.standings.clone() } else { self.standings(holder, class) };
+                let standings = if here {
+                    holder.standings.clone()
+                } else {
+                    self.standings(holder, class)
+                };
                 (holder, standings)
             })
             .collect();
@@ -123,15 +131,25 @@ impl Ledger {
         let everybody: Vec<(&Holder, Vec<Standing>)> = bound.into_iter().chain(tentative).collect();
         let budget = class.device_policy.device.budget;
         let pools = entry.node.pools.iter().enumerate();
-        pools.map(|(index, pool)| view(name, pool, index, budget, &everybody)).collect()
+        pools
+            .map(|(index, pool)| view(name, pool, index, budget, &everybody))
+            .collect()
     }
 }
 
-fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[(&Holder, Vec<Standing>)]) -> DeviceView {
+fn view(
+    name: &Arc<str>,
+    pool: &Pool,
+    index: usize,
+    budget: Share,
+    everybody: &[(&Holder, Vec<Standing>)],
+) -> DeviceView {
     let mut load = Load::default();
     let mut holders = Vec::new();
     for (holder, standings) in everybody {
-        let Some(standing) = standings.get(index) else { continue };
+        let Some(standing) = standings.get(index) else {
+            continue;
+        };
         load.add(standing);
         holders.extend(standing.holds.iter().map(|hold| HolderView {
             namespace: holder.namespace.clone(),
@@ -145,10 +163,16 @@ fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[
         }));
     }
     holders.sort_by(|a, b| {
-        let by_name = || (&a.namespace, &a.name, &a.container, a.rank).cmp(&(&b.namespace, &b.name, &b.container, b.rank));
+        let by_name = || {
+            (&a.namespace, &a.name, &a.container, a.rank).cmp(&(&b.namespace, &b.name, &b.container, b.rank))
+        };
         b.share.cmp(&a.share).then_with(by_name)
     });
-    let budget = if pool.sharing.is_shared() { budget } else { Share::WHOLE };
+    let budget = if pool.sharing.is_shared() {
+        budget
+    } else {
+        Share::WHOLE
+    };
     let meeting = super::room::may_meet(pool);
     DeviceView {
         node: name.clone(),
@@ -164,7 +188,11 @@ fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[
         budget_share: budget,
         promised: holders.iter().take(meeting).map(|holder| holder.request).sum(),
         promised_share: load.together(pool),
-        evidence: if pool.devices == 1 || !pool.sharing.is_shared() { Evidence::Observed } else { Evidence::Any },
+        evidence: if pool.devices == 1 || !pool.sharing.is_shared() {
+            Evidence::Observed
+        } else {
+            Evidence::Any
+        },
         holders,
     }
 }

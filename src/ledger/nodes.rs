@@ -46,12 +46,20 @@ impl Class {
     /// Nodes in which a hold of `needed` fits on the pool, least room first.
     pub(crate) fn with_room(&self, pool: usize, needed: Share) -> impl Iterator<Item = &Arc<str>> {
         let least: (Share, Arc<str>) = (needed, Arc::from(""));
-        self.by_room.get(pool).into_iter().flat_map(move |set| set.range(least.clone()..)).map(|(_, name)| name)
+        self.by_room
+            .get(pool)
+            .into_iter()
+            .flat_map(move |set| set.range(least.clone()..))
+            .map(|(_, name)| name)
     }
 
     /// Nodes with most room first, whatever it is.
     pub(crate) fn roomiest(&self, pool: usize) -> impl Iterator<Item = &Arc<str>> {
-        self.by_room.get(pool).into_iter().flat_map(|set| set.iter().rev()).map(|(_, name)| name)
+        self.by_room
+            .get(pool)
+            .into_iter()
+            .flat_map(|set| set.iter().rev())
+            .map(|(_, name)| name)
     }
 }
 
@@ -72,7 +80,10 @@ impl Nodes {
     }
 
     pub(crate) fn classes(&self) -> impl Iterator<Item = (usize, &Class)> {
-        self.classes.iter().enumerate().filter(|(_, class)| !class.members.is_empty())
+        self.classes
+            .iter()
+            .enumerate()
+            .filter(|(_, class)| !class.members.is_empty())
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
@@ -85,11 +96,19 @@ impl Nodes {
         self.remove(&name);
         let class = self.class_of(&node, policies);
         let loads = vec![Load::default(); node.pools.len()];
-        let entry = NodeEntry { node, class, loads, accounted: BTreeSet::new() };
+        let entry = NodeEntry {
+            node,
+            class,
+            loads,
+            accounted: BTreeSet::new(),
+        };
         if let Some(class) = self.classes.get_mut(class) {
             class.members.insert(name.clone());
             for (index, set) in class.by_room.iter_mut().enumerate() {
-                set.insert((entry_room(&entry, index, class.device_policy.device.budget), name.clone()));
+                set.insert((
+                    entry_room(&entry, index, class.device_policy.device.budget),
+                    name.clone(),
+                ));
             }
         }
         self.entries.insert(name, entry);
@@ -108,8 +127,14 @@ impl Nodes {
     }
 
     fn class_of(&mut self, node: &GpuNode, policies: &PolicySet) -> usize {
-        let pools: Vec<Pool> =
-            node.pools.iter().map(|pool| Pool { usable_slots: pool.slots, ..pool.clone() }).collect();
+        let pools: Vec<Pool> = node
+            .pools
+            .iter()
+            .map(|pool| Pool {
+                usable_slots: pool.slots,
+                ..pool.clone()
+            })
+            .collect();
         let signature = policies.node_signature(&node.metadata.labels);
         let device_policy = policies.for_device(&node.metadata.labels);
         let known = self.classes.iter().position(|class| {
@@ -152,13 +177,20 @@ impl Nodes {
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {
-        let Some((key, _)) = self.entries.get_key_value(name) else { return };
+        let Some((key, _)) = self.entries.get_key_value(name) else {
+            return;
+        };
         let key = key.clone();
-        let Some(entry) = self.entries.get_mut(name) else { return };
-        let Some(class) = self.classes.get_mut(entry.class) else { return };
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let Some(class) = self.classes.get_mut(entry.class) else {
+            return;
+        };
         let budget = class.device_policy.device.budget;
-        let before: Vec<Share> =
-            (0..class.by_room.len()).map(|index| entry_room(entry, index, budget)).collect();
+        let before: Vec<Share> = (0..class.by_room.len())
+            .map(|index| entry_room(entry, index, budget))
+            .collect();
         change(entry);
         for (index, (set, before)) in class.by_room.iter_mut().zip(before).enumerate() {
             let after = entry_room(entry, index, budget);

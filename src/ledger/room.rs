@@ -28,7 +28,10 @@ impl Load {
         self.slots = self.slots.saturating_sub(standing.slots);
         for hold in &standing.holds {
             // Sorted largest first, hence the reversed key.
-            if let Ok(at) = self.shares.binary_search_by_key(&Reverse(hold.share), |share| Reverse(*share)) {
+            if let Ok(at) = self
+                .shares
+                .binary_search_by_key(&Reverse(hold.share), |share| Reverse(*share))
+            {
                 self.shares.remove(at);
             }
         }
@@ -70,7 +73,10 @@ pub(crate) fn fits(pool: &Pool, budget: Share, load: &Load, standing: &Standing)
     if !pool.sharing.is_shared() || standing.holds.is_empty() {
         return Fits { memory: true, slots };
     }
-    Fits { memory: with(pool, load, standing) <= budget, slots }
+    Fits {
+        memory: with(pool, load, standing) <= budget,
+        slots,
+    }
 }
 
 /// The sum of the shares that may come together on one device once the standing is there as well.
@@ -100,7 +106,12 @@ pub(crate) fn room(pool: &Pool, budget: Share, load: &Load) -> Share {
     if !pool.sharing.is_shared() {
         return Share::WHOLE.times(u64::from(free));
     }
-    let others: Share = load.shares.iter().take(may_meet(pool).saturating_sub(1)).copied().sum();
+    let others: Share = load
+        .shares
+        .iter()
+        .take(may_meet(pool).saturating_sub(1))
+        .copied()
+        .sum();
     budget.less(others)
 }
 
@@ -139,8 +150,13 @@ mod tests {
         let mut standing = Standing::default();
         for ppm in shares {
             let share = Share::from_ppm(*ppm);
-            let hold =
-                Hold { container: "c".into(), rank: 0, request: Mib::ZERO, overhead: Mib::ZERO, share };
+            let hold = Hold {
+                container: "c".into(),
+                rank: 0,
+                request: Mib::ZERO,
+                overhead: Mib::ZERO,
+                share,
+            };
             standing.add(1, [hold]);
         }
         standing

@@ -34,19 +34,38 @@ impl Ask {
         let spec = holder.constraints.clone()?;
         let mut weighed = BTreeMap::new();
         for (index, class) in ledger.nodes.classes() {
-            if holder.demand.resources().any(|resource| class.pool_index(resource).is_none()) {
+            if holder
+                .demand
+                .resources()
+                .any(|resource| class.pool_index(resource).is_none())
+            {
                 continue;
             }
             let standings = ledger.standings(holder, class);
-            let shared = class.pools.iter().zip(&standings).any(|(pool, s)| pool.sharing.is_shared() && s.slots > 0);
-            weighed.insert(index, Weighed { standings, findings: Vec::new(), shared });
+            let shared = class
+                .pools
+                .iter()
+                .zip(&standings)
+                .any(|(pool, s)| pool.sharing.is_shared() && s.slots > 0);
+            weighed.insert(
+                index,
+                Weighed {
+                    standings,
+                    findings: Vec::new(),
+                    shared,
+                },
+            );
         }
         Some(Self { spec, weighed })
     }
 
     /// The largest share that it takes on any kind of node: the order in which pods are placed together.
     fn size(&self) -> Share {
-        let holds = self.weighed.values().flat_map(|weighed| &weighed.standings).flat_map(|s| &s.holds);
+        let holds = self
+            .weighed
+            .values()
+            .flat_map(|weighed| &weighed.standings)
+            .flat_map(|s| &s.holds);
         holds.map(|hold| hold.share).max().unwrap_or(Share::ZERO)
     }
 }
@@ -60,7 +79,10 @@ pub(crate) struct Overlay<'a> {
 
 impl<'a> Overlay<'a> {
     pub(crate) fn new(ledger: &'a Ledger) -> Self {
-        Self { ledger, changed: BTreeMap::new() }
+        Self {
+            ledger,
+            changed: BTreeMap::new(),
+        }
     }
 
     fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
@@ -68,8 +90,13 @@ impl<'a> Overlay<'a> {
     }
 
     fn change(&mut self, name: &str, change: impl Fn(&mut Load, &Standing), standings: &[Standing]) {
-        let Some(entry) = self.ledger.nodes.get(name) else { return };
-        let loads = self.changed.entry(Arc::from(name)).or_insert_with(|| entry.loads.clone());
+        let Some(entry) = self.ledger.nodes.get(name) else {
+            return;
+        };
+        let loads = self
+            .changed
+            .entry(Arc::from(name))
+            .or_insert_with(|| entry.loads.clone());
         for (load, standing) in loads.iter_mut().zip(standings) {
             change(load, standing);
         }
@@ -92,14 +119,30 @@ impl<'a> Overlay<'a> {
 
     /// Whether standings fit on a node as it is thought of.
     pub(crate) fn fits(&self, name: &str, entry: &NodeEntry, standings: &[Standing]) -> Fits {
-        let budget = self.ledger.nodes.class(entry.class).map_or(Share::ZERO, |c| c.device_policy.device.budget);
-        let mut all = Fits { memory: true, slots: true };
-        for ((pool, load), standing) in entry.node.pools.iter().zip(self.loads(name, entry)).zip(standings) {
+        let budget = self
+            .ledger
+            .nodes
+            .class(entry.class)
+            .map_or(Share::ZERO, |c| c.device_policy.device.budget);
+        let mut all = Fits {
+            memory: true,
+            slots: true,
+        };
+        for ((pool, load), standing) in entry
+            .node
+            .pools
+            .iter()
+            .zip(self.loads(name, entry))
+            .zip(standings)
+        {
             if standing.slots == 0 && standing.holds.is_empty() {
                 continue;
             }
             let one = room::fits(pool, budget, load, standing);
-            all = Fits { memory: all.memory && one.memory, slots: all.slots && one.slots };
+            all = Fits {
+                memory: all.memory && one.memory,
+                slots: all.slots && one.slots,
+            };
         }
         all
     }
@@ -113,7 +156,13 @@ impl<'a> Overlay<'a> {
     }
 
     /// The same with a standing added.
-    pub(crate) fn together_with(&self, name: &str, entry: &NodeEntry, pool: usize, standing: &Standing) -> Share {
+    pub(crate) fn together_with(
+        &self,
+        name: &str,
+        entry: &NodeEntry,
+        pool: usize,
+        standing: &Standing,
+    ) -> Share {
         match (entry.node.pools.get(pool), self.loads(name, entry).get(pool)) {
             (Some(pool), Some(load)) => room::with(pool, load, standing),
             _ => Share::ZERO,
@@ -149,22 +198,31 @@ impl<'a> Overlay<'a> {
     ) -> impl Iterator<Item = (Arc<str>, bool)> + 'b {
         let class = self.ledger.nodes.class(class_index);
         let fixed = spec.node_name.as_deref().filter(|name| !name.is_empty());
-        let fitting = move |name: &Arc<str>| {
-            let entry = self.ledger.nodes.get(name).filter(|entry| entry.class == class_index)?;
+        let fitting = move |name: Arc<str>| {
+            let entry = self
+                .ledger
+                .nodes
+                .get(name)
+                .filter(|entry| entry.class == class_index)?;
             let now = match node_matches(spec, &entry.node) {
                 Fit::Now => true,
                 Fit::Later(_) => false,
                 Fit::Never(_) => return None,
             };
-            self.fits(name, entry, &weighed.standings).both().then(|| (name.clone(), now))
+            self.fits(&name, entry, &weighed.standings).both().then_some((name, now))
         };
         let named = fixed.map(Arc::<str>::from).into_iter().filter_map(fitting);
-        let changed = self.changed.keys().filter(move |_| fixed.is_none()).filter_map(fitting);
+        let changed = self
+            .changed
+            .keys()
+            .filter(move |_| fixed.is_none())
+            .cloned().filter_map(fitting);
         let indexed = class
             .filter(|_| fixed.is_none())
             .into_iter()
             .flat_map(move |class| with_room(class, weighed))
             .filter(|name| !self.changed.contains_key(*name))
+            .cloned()
             .filter_map(fitting);
         named.chain(changed).chain(indexed)
     }
@@ -175,7 +233,8 @@ impl<'a> Overlay<'a> {
         order.sort_by_key(|index| std::cmp::Reverse(asks.get(*index).map_or(Share::ZERO, |ask| ask.size())));
         let mut places = vec![None; asks.len()];
         let mut steps = 0;
-        self.descend(asks, &order, &mut places, &mut steps).then(|| places.into_iter().flatten().collect())
+        self.descend(asks, &order, &mut places, &mut steps)
+            .then(|| places.into_iter().flatten().collect())
     }
 
     fn descend(
@@ -185,7 +244,9 @@ impl<'a> Overlay<'a> {
         places: &mut [Option<Arc<str>>],
         steps: &mut u32,
     ) -> bool {
-        let Some((first, rest)) = order.split_first() else { return true };
+        let Some((first, rest)) = order.split_first() else {
+            return true;
+        };
         let Some(ask) = asks.get(*first) else { return false };
         // Nodes that are alike and equally full lead to the same end; one of them is enough.
         let mut tried: BTreeSet<(usize, Vec<Load>)> = BTreeSet::new();
@@ -193,17 +254,26 @@ impl<'a> Overlay<'a> {
             .weighed
             .iter()
             .flat_map(|(class, weighed)| {
-                self.places(*class, weighed, &ask.spec).take(MOST_MOVED).map(|(name, _)| (*class, name))
+                self.places(*class, weighed, &ask.spec)
+                    .take(MOST_MOVED)
+                    .map(|(name, _)| (*class, name))
             })
             .collect();
-        let selective = is_selective(&ask.spec) || rest.iter().any(|i| asks.get(*i).is_some_and(|a| is_selective(&a.spec)));
+        let selective = is_selective(&ask.spec)
+            || rest
+                .iter()
+                .any(|i| asks.get(*i).is_some_and(|a| is_selective(&a.spec)));
         for (class, name) in choices {
             *steps += 1;
             if *steps > MOST_STEPS {
                 return false;
             }
-            let Some(weighed) = ask.weighed.get(&class) else { continue };
-            let Some(entry) = self.ledger.nodes.get(&name) else { continue };
+            let Some(weighed) = ask.weighed.get(&class) else {
+                continue;
+            };
+            let Some(entry) = self.ledger.nodes.get(&name) else {
+                continue;
+            };
             if !selective && !tried.insert((class, self.loads(&name, entry).to_vec())) {
                 continue;
             }
@@ -226,15 +296,10 @@ fn is_selective(spec: &PodSpec) -> bool {
 }
 
 /// Nodes of a kind by the room on the first pool that the pod asks for.
-fn with_room<'a>(class: &'a Class, weighed: &Weighed) -> impl Iterator<Item = &'a Arc<str>> + use<'a> {
-    let first = weighed.standings.iter().position(|standing| standing.slots > 0);
-    first.into_iter().flat_map(move |index| {
-        let needed = match (class.pools.get(index), weighed.standings.get(index)) {
-            (Some(pool), Some(standing)) => room::needed(pool, standing),
-            _ => Share::ZERO,
-        };
-        class.with_room(index, needed)
-    })
+fn with_room<'a>(class: &'a Class, weighed: &'a Weighed) -> impl Iterator<Item = &'a Arc<str>> {
+    let asked = class.pools.iter().zip(&weighed.standings).enumerate();
+    let first = asked.into_iter().find(|(_, (_, standing))| standing.slots > 0);
+    first.into_iter().flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
 }
 
 /// Where a new pod goes when others move for it.
@@ -249,7 +314,10 @@ pub(crate) struct Joint {
 pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Joint> {
     let mut overlay = base.clone();
     let mut moved: Vec<(&Holder, Ask)> = Vec::new();
-    for holder in ledger.holders().filter(|holder| holder.place.is_some() && holder.place != holder.node) {
+    for holder in ledger
+        .holders()
+        .filter(|holder| holder.place.is_some() && holder.place != holder.node)
+    {
         let shared = holder.standings.iter().any(|standing| !standing.holds.is_empty());
         if !shared {
             continue;
@@ -257,11 +325,15 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         if moved.len() >= MOST_MOVED {
             return None;
         }
-        let Some(asks) = Ask::of(ledger, holder) else { continue };
+        let Some(asks) = Ask::of(ledger, holder) else {
+            continue;
+        };
         overlay.without(holder);
         moved.push((holder, asks));
     }
-    let asks: Vec<&Ask> = std::iter::once(ask).chain(moved.iter().map(|(_, ask)| ask)).collect();
+    let asks: Vec<&Ask> = std::iter::once(ask)
+        .chain(moved.iter().map(|(_, ask)| ask))
+        .collect();
     let mut places = overlay.place_all(&asks)?.into_iter();
     let place = places.next()?;
     let moves = moved

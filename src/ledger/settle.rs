@@ -13,7 +13,9 @@ use super::{Holder, Ledger};
 impl Ledger {
     /// Finds a tentative place for a pod that has none.
     pub(super) fn place_again(&mut self, uid: &Arc<str>) {
-        let Some(holder) = self.holders.get(uid) else { return };
+        let Some(holder) = self.holders.get(uid) else {
+            return;
+        };
         if !holder.movable() {
             return;
         }
@@ -70,8 +72,12 @@ impl Ledger {
             .collect();
         for uid in away {
             let Some(entry) = self.nodes.get(node) else { return };
-            let Some(class) = self.nodes.class(entry.class) else { return };
-            let Some(holder) = self.holders.get(&uid) else { continue };
+            let Some(class) = self.nodes.class(entry.class) else {
+                return;
+            };
+            let Some(holder) = self.holders.get(&uid) else {
+                continue;
+            };
             let standings = self.standings(holder, class);
             if Overlay::new(self).fits(node, entry, &standings).memory {
                 self.account(&uid, node);
@@ -80,8 +86,12 @@ impl Ledger {
     }
 
     fn is_over(&self, node: &str) -> bool {
-        let Some(entry) = self.nodes.get(node) else { return false };
-        let Some(class) = self.nodes.class(entry.class) else { return false };
+        let Some(entry) = self.nodes.get(node) else {
+            return false;
+        };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
         let budget = class.device_policy.device.budget;
         entry
             .node

@@ -119,6 +119,16 @@ impl PolicySet {
         self.policies.iter().any(|policy| policy.matches.nodes.is_some())
     }
 
+    /// Which policies with a node selector match these labels: nodes with the same answer are treated alike.
+    #[must_use]
+    pub(crate) fn node_signature(&self, labels: &Labels) -> Vec<bool> {
+        let selectors = self
+            .policies
+            .iter()
+            .filter_map(|policy| policy.matches.nodes.as_ref());
+        selectors.map(|nodes| nodes.matches(labels)).collect()
+    }
+
     /// The policies in order of precedence, the built-in default last.
     pub fn iter(&self) -> impl Iterator<Item = &PolicyRef> {
         self.policies.iter().chain(std::iter::once(&self.built_in))

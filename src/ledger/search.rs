@@ -202,21 +202,24 @@ impl<'a> Overlay<'a> {
             let entry = self
                 .ledger
                 .nodes
-                .get(name)
+                .get(&name)
                 .filter(|entry| entry.class == class_index)?;
             let now = match node_matches(spec, &entry.node) {
                 Fit::Now => true,
                 Fit::Later(_) => false,
                 Fit::Never(_) => return None,
             };
-            self.fits(&name, entry, &weighed.standings).both().then_some((name, now))
+            self.fits(&name, entry, &weighed.standings)
+                .both()
+                .then_some((name, now))
         };
         let named = fixed.map(Arc::<str>::from).into_iter().filter_map(fitting);
         let changed = self
             .changed
             .keys()
             .filter(move |_| fixed.is_none())
-            .cloned().filter_map(fitting);
+            .cloned()
+            .filter_map(fitting);
         let indexed = class
             .filter(|_| fixed.is_none())
             .into_iter()
@@ -299,7 +302,9 @@ fn is_selective(spec: &PodSpec) -> bool {
 fn with_room<'a>(class: &'a Class, weighed: &'a Weighed) -> impl Iterator<Item = &'a Arc<str>> {
     let asked = class.pools.iter().zip(&weighed.standings).enumerate();
     let first = asked.into_iter().find(|(_, (_, standing))| standing.slots > 0);
-    first.into_iter().flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
+    first
+        .into_iter()
+        .flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
 }
 
 /// Where a new pod goes when others move for it.

@@ -34,7 +34,8 @@ struct Expect {
 struct Unit {
     resource: String,
     kind: String,
-    unit_count: u32,
+    #[serde(rename = "unitCount")]
+    slots: u32,
     device_count: u32,
     replicas_per_device: u32,
     #[serde(rename = "memoryMiBPerDevice")]
@@ -80,7 +81,7 @@ fn every_sample_is_read_as_what_stands_behind_it() {
             assert_eq!(&*pool.resource, unit.resource, "{name}");
             assert_eq!(
                 (pool.slots, pool.usable_slots),
-                (unit.unit_count, unit.unit_count),
+                (unit.slots, unit.slots),
                 "{name}"
             );
             assert_eq!(pool.devices, unit.device_count, "{name}");

@@ -242,6 +242,10 @@ impl fmt::Display for Mismatch<'_> {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "JSON literals read better without borrows"
+)]
 mod tests {
     use serde_json::{Value, json};
 

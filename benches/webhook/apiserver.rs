@@ -74,7 +74,10 @@ impl ControlPlane {
 
         let address = process::free_address()?;
         let key = folder.join("service-accounts.key");
-        std::fs::write(&key, rcgen::KeyPair::generate()?.serialize_pem())?;
+        let public_key = folder.join("service-accounts.pub");
+        let pair = rcgen::KeyPair::generate()?;
+        std::fs::write(&key, pair.serialize_pem())?;
+        std::fs::write(&public_key, pair.public_key_pem())?;
         let tokens = folder.join("tokens.csv");
         std::fs::write(&tokens, format!("{TOKEN},bench,bench,system:masters\n"))?;
         let certificates = folder.join("apiserver");
@@ -95,7 +98,7 @@ impl ControlPlane {
             .args(["--authorization-mode", "RBAC"]);
         command.args(["--service-cluster-ip-range", "10.96.0.0/24"]);
         command.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
-        command.arg("--service-account-key-file").arg(&key);
+        command.arg("--service-account-key-file").arg(&public_key);
         command.arg("--service-account-signing-key-file").arg(&key);
         // No controller manager runs that would make each namespace's service account.
         command.args(["--disable-admission-plugins", "ServiceAccount"]);
@@ -247,6 +250,7 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
     for webhook in &webhooks {
         targets.push(Target {
             name: webhook.name.clone(),
+            nodes: webhook.nodes,
             endpoint: endpoint.clone(),
             pid: Some(webhook.server.pid()),
         });
@@ -254,6 +258,7 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
     }
     targets.push(Target {
         name: "no-webhook".to_owned(),
+        nodes: None,
         endpoint,
         pid: None,
     });

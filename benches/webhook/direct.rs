@@ -20,6 +20,7 @@ const ADMITTED: Expected = Expected {
 /// A running webhook. It ends with this value.
 pub(crate) struct Running {
     pub(crate) name: String,
+    pub(crate) nodes: Option<usize>,
     pub(crate) address: SocketAddr,
     pub(crate) server: Server,
 }
@@ -34,7 +35,12 @@ pub(crate) fn scratch() -> Outcome<PathBuf> {
     Ok(folder)
 }
 
-async fn start_do_nothing(name: &str, identity: &Identity, folder: &Path) -> Outcome<Running> {
+async fn start_do_nothing(
+    name: &str,
+    nodes: Option<usize>,
+    identity: &Identity,
+    folder: &Path,
+) -> Outcome<Running> {
     let address = process::free_address()?;
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("do-nothing").arg("--listen").arg(address.to_string());
@@ -47,6 +53,7 @@ async fn start_do_nothing(name: &str, identity: &Identity, folder: &Path) -> Out
     server.ready(async || process::listens(address).await).await?;
     Ok(Running {
         name: name.to_owned(),
+        nodes,
         address,
         server,
     })
@@ -72,6 +79,7 @@ async fn start_vramgate(nodes: usize, identity: &Identity, folder: &Path) -> Out
         .await?;
     Ok(Running {
         name,
+        nodes: Some(nodes),
         address,
         server,
     })
@@ -83,12 +91,18 @@ pub(crate) async fn start_webhooks(
     identity: &Identity,
     folder: &Path,
 ) -> Outcome<Vec<Running>> {
-    let mut webhooks = vec![start_do_nothing("do-nothing", identity, folder).await?];
+    let mut webhooks = vec![start_do_nothing("do-nothing", None, identity, folder).await?];
     for &nodes in &options.nodes {
         webhooks.push(match options.webhook {
             Webhook::Vramgate => start_vramgate(nodes, identity, folder).await?,
             Webhook::DoNothing => {
-                start_do_nothing(&format!("do-nothing-again-{nodes}"), identity, folder).await?
+                start_do_nothing(
+                    &format!("do-nothing-again-{nodes}"),
+                    Some(nodes),
+                    identity,
+                    folder,
+                )
+                .await?
             }
         });
     }
@@ -105,6 +119,7 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
         .iter()
         .map(|webhook| Target {
             name: webhook.name.clone(),
+            nodes: webhook.nodes,
             endpoint: Endpoint {
                 address: webhook.address,
                 tls: client.clone(),

@@ -85,7 +85,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: Vec<u16>,
-    /// Reviews to send.
+    /// Reviews to send straight to the webhooks.
     #[arg(long, global = true, value_delimiter = ',',
           default_values = ["shared-dry-run", "whole-gpu", "shared-reserving"])]
     pub(crate) review: Vec<review::Kind>,

@@ -14,6 +14,8 @@ use crate::{Options, Outcome};
 pub(crate) struct Target {
     /// As printed.
     pub(crate) name: String,
+    /// Size of the cluster that it counts; none where it counts nothing.
+    pub(crate) nodes: Option<usize>,
     /// Where requests go.
     pub(crate) endpoint: Endpoint,
     /// The webhook's process, where there is one.
@@ -66,7 +68,7 @@ async fn round(
     let reviews = latencies.len() as f64;
     let processor = processor_before
         .zip(processor_after)
-        .map(|(before, after)| (after - before).as_secs_f64() * MICROSECONDS / reviews);
+        .map(|(before, after)| after.saturating_sub(before).as_secs_f64() * MICROSECONDS / reviews);
     Ok(Figures {
         per_second: reviews / elapsed,
         p50: quantile(&latencies, 50),
@@ -178,8 +180,8 @@ impl Report {
     pub(crate) fn case(&mut self, title: &str, labels: &Value, targets: &[Target], figures: &[Vec<Figures>]) {
         println!("{title}");
         println!(
-            "  {:<22} {:>9} {:>6} {:>9} {:>6} {:>9} {:>6} {:>11} {:>6}",
-            "webhook", "reviews/s", "x", "p50 us", "x", "p99 us", "x", "CPU us each", "x"
+            "  {:<24} {:>10} {:>6} {:>9} {:>6} {:>9} {:>6} {:>11} {:>6}",
+            "webhook", "per second", "x", "p50 us", "x", "p99 us", "x", "CPU us each", "x"
         );
         let mut rows = Vec::new();
         for (target, rounds) in targets.iter().zip(figures) {
@@ -192,7 +194,7 @@ impl Report {
                 .processor
                 .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
             println!(
-                "  {:<22} {:>9.0} {:>6.2} {:>9.1} {:>6.2} {:>9.1} {:>6.2} {processor:>11} {times:>6}",
+                "  {:<24} {:>10.0} {:>6.2} {:>9.1} {:>6.2} {:>9.1} {:>6.2} {processor:>11} {times:>6}",
                 target.name,
                 middle.per_second,
                 ratio.per_second,
@@ -209,20 +211,25 @@ impl Report {
             }));
         }
         // What the size of the cluster costs is a ratio between two rows of the product's own.
-        if let [_, .., small, large] = figures {
-            let ratio = ratios(large, small);
-            let names = &targets[targets.len() - 2..];
+        let mut sized: Vec<_> = targets
+            .iter()
+            .zip(figures)
+            .filter(|(target, _)| target.nodes.is_some())
+            .collect();
+        sized.sort_by_key(|(target, _)| target.nodes);
+        if let [(small, of_small), .., (large, of_large)] = sized[..] {
+            let ratio = ratios(of_large, of_small);
             println!(
-                "  {} against {}: reviews/s x {:.2}, p50 x {:.2}, CPU x {}",
-                names[1].name,
-                names[0].name,
+                "  {} against {}: per second x {:.2}, p50 x {:.2}, CPU x {}",
+                large.name,
+                small.name,
                 ratio.per_second,
                 ratio.p50,
                 ratio
                     .processor
                     .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}")),
             );
-            rows.push(json!({"webhook": names[1].name, "against": names[0].name, "ratios": as_json(&ratio)}));
+            rows.push(json!({"webhook": large.name, "against": small.name, "ratios": as_json(&ratio)}));
         }
         println!();
         self.cases.push(json!({"case": labels, "rows": rows}));
@@ -237,7 +244,7 @@ impl Report {
             "milliseconds": options.milliseconds,
             "cores": std::thread::available_parallelism().map_or(0, usize::from),
             "loadGenerator": "one thread on the same cores as the servers",
-            "units": {"perSecond": "reviews/s", "p50": "us", "p99": "us", "processor": "us of the webhook's CPU per review"},
+            "units": {"perSecond": "requests answered in a second", "p50": "us", "p99": "us", "processor": "us of the webhook's CPU for each request"},
             "cases": self.cases,
         });
         std::fs::write(&path, serde_json::to_vec_pretty(&report)?)?;

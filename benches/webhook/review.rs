@@ -35,6 +35,107 @@ impl Kind {
     }
 }
 
+fn model_fetcher() -> Value {
+    json!({
+        "name": "fetch-model",
+        "image": "registry.example.com/tools/model-fetch:2.4.1",
+        "args": ["--from", "s3://models/llama-3.1-8b-instruct", "--to", "/models/llama-3.1-8b-instruct"],
+        "env": [
+            {"name": "AWS_REGION", "value": "eu-central-1"},
+            {"name": "AWS_ACCESS_KEY_ID",
+             "valueFrom": {"secretKeyRef": {"name": "model-bucket", "key": "access-key"}}},
+            {"name": "AWS_SECRET_ACCESS_KEY",
+             "valueFrom": {"secretKeyRef": {"name": "model-bucket", "key": "secret-key"}}},
+        ],
+        "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+        "volumeMounts": [{"name": "models", "mountPath": "/models"}],
+    })
+}
+
+fn engine(resource: &str, fraction: &str) -> Value {
+    json!({
+        "name": "vllm",
+        "image": "vllm/vllm-openai:v0.11.0",
+        "args": [
+            "--model", "/models/llama-3.1-8b-instruct",
+            "--served-model-name", "llama-3.1-8b-instruct",
+            "--host", "0.0.0.0",
+            "--port", "8000",
+            "--gpu-memory-utilization", fraction,
+            "--max-model-len", "8192",
+            "--max-num-seqs", "64",
+            "--enable-prefix-caching",
+            "--quantization", "fp8",
+            "--disable-log-requests",
+        ],
+        "env": [
+            {"name": "HF_HUB_OFFLINE", "value": "1"},
+            {"name": "VLLM_LOGGING_LEVEL", "value": "INFO"},
+            {"name": "VLLM_WORKER_MULTIPROC_METHOD", "value": "spawn"},
+            {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
+            {"name": "TRANSFORMERS_OFFLINE", "value": "1"},
+            {"name": "OMP_NUM_THREADS", "value": "4"},
+            {"name": "OTEL_SERVICE_NAME", "value": "chat-completions"},
+            {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector.telemetry.svc:4317"},
+            {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
+            {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
+            {"name": "VLLM_API_KEY",
+             "valueFrom": {"secretKeyRef": {"name": "chat-completions", "key": "api-key"}}},
+        ],
+        "ports": [{"name": "http", "containerPort": 8000, "protocol": "TCP"}],
+        "resources": {
+            "requests": {"cpu": "4", "memory": "24Gi", resource: "1"},
+            "limits": {"memory": "32Gi", resource: "1"},
+        },
+        "startupProbe": {
+            "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
+            "periodSeconds": 5, "timeoutSeconds": 2, "successThreshold": 1, "failureThreshold": 120,
+        },
+        "readinessProbe": {
+            "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
+            "periodSeconds": 5, "timeoutSeconds": 2, "successThreshold": 1, "failureThreshold": 3,
+        },
+        "livenessProbe": {
+            "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
+            "periodSeconds": 20, "timeoutSeconds": 5, "successThreshold": 1, "failureThreshold": 6,
+        },
+        "lifecycle": {"preStop": {"exec": {"command": ["/bin/sleep", "15"]}}},
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 2000,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "models", "mountPath": "/models", "readOnly": true},
+            {"name": "cache", "mountPath": "/home/vllm/.cache"},
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+            {"name": "chat-template", "mountPath": "/etc/vllm/templates", "readOnly": true},
+        ],
+    })
+}
+
+fn access_log() -> Value {
+    json!({
+        "name": "access-log",
+        "image": "registry.example.com/tools/access-log:1.9.0",
+        "args": ["--upstream", "http://127.0.0.1:8000", "--listen", "0.0.0.0:8080", "--format", "json"],
+        "ports": [{"name": "proxy", "containerPort": 8080, "protocol": "TCP"}],
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
+        "env": [
+            {"name": "LOG_LEVEL", "value": "info"},
+            {"name": "REDACT_HEADERS", "value": "authorization,cookie,x-api-key"},
+        ],
+        "readinessProbe": {
+            "tcpSocket": {"port": "proxy"},
+            "periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3,
+        },
+        "securityContext": {
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
+            "runAsUser": 2001, "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "logs", "mountPath": "/var/log/access"}],
+    })
+}
+
 /// The pod as it is created, before the API server's defaults; `name` is its own.
 pub(crate) fn pod(kind: Kind, namespace: &str, name: &str) -> Value {
     let (resource, fraction) = if kind.is_shared() {
@@ -76,100 +177,8 @@ pub(crate) fn pod(kind: Kind, namespace: &str, name: &str) -> Value {
                 "maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway",
                 "labelSelector": {"matchLabels": {"app.kubernetes.io/name": "chat-completions"}},
             }],
-            "initContainers": [{
-                "name": "fetch-model",
-                "image": "registry.example.com/tools/model-fetch:2.4.1",
-                "args": ["--from", "s3://models/llama-3.1-8b-instruct", "--to", "/models/llama-3.1-8b-instruct"],
-                "env": [
-                    {"name": "AWS_REGION", "value": "eu-central-1"},
-                    {"name": "AWS_ACCESS_KEY_ID",
-                     "valueFrom": {"secretKeyRef": {"name": "model-bucket", "key": "access-key"}}},
-                    {"name": "AWS_SECRET_ACCESS_KEY",
-                     "valueFrom": {"secretKeyRef": {"name": "model-bucket", "key": "secret-key"}}},
-                ],
-                "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
-                "volumeMounts": [{"name": "models", "mountPath": "/models"}],
-            }],
-            "containers": [
-                {
-                    "name": "vllm",
-                    "image": "vllm/vllm-openai:v0.11.0",
-                    "args": [
-                        "--model", "/models/llama-3.1-8b-instruct",
-                        "--served-model-name", "llama-3.1-8b-instruct",
-                        "--host", "0.0.0.0",
-                        "--port", "8000",
-                        "--gpu-memory-utilization", fraction,
-                        "--max-model-len", "8192",
-                        "--max-num-seqs", "64",
-                        "--enable-prefix-caching",
-                        "--quantization", "fp8",
-                        "--disable-log-requests",
-                    ],
-                    "env": [
-                        {"name": "HF_HUB_OFFLINE", "value": "1"},
-                        {"name": "VLLM_LOGGING_LEVEL", "value": "INFO"},
-                        {"name": "VLLM_WORKER_MULTIPROC_METHOD", "value": "spawn"},
-                        {"name": "VLLM_NO_USAGE_STATS", "value": "1"},
-                        {"name": "TRANSFORMERS_OFFLINE", "value": "1"},
-                        {"name": "OMP_NUM_THREADS", "value": "4"},
-                        {"name": "OTEL_SERVICE_NAME", "value": "chat-completions"},
-                        {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector.telemetry.svc:4317"},
-                        {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}},
-                        {"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}},
-                        {"name": "VLLM_API_KEY",
-                         "valueFrom": {"secretKeyRef": {"name": "chat-completions", "key": "api-key"}}},
-                    ],
-                    "ports": [{"name": "http", "containerPort": 8000, "protocol": "TCP"}],
-                    "resources": {
-                        "requests": {"cpu": "4", "memory": "24Gi", resource: "1"},
-                        "limits": {"memory": "32Gi", resource: "1"},
-                    },
-                    "startupProbe": {
-                        "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
-                        "periodSeconds": 5, "timeoutSeconds": 2, "successThreshold": 1, "failureThreshold": 120,
-                    },
-                    "readinessProbe": {
-                        "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
-                        "periodSeconds": 5, "timeoutSeconds": 2, "successThreshold": 1, "failureThreshold": 3,
-                    },
-                    "livenessProbe": {
-                        "httpGet": {"path": "/health", "port": "http", "scheme": "HTTP"},
-                        "periodSeconds": 20, "timeoutSeconds": 5, "successThreshold": 1, "failureThreshold": 6,
-                    },
-                    "lifecycle": {"preStop": {"exec": {"command": ["/bin/sleep", "15"]}}},
-                    "securityContext": {
-                        "allowPrivilegeEscalation": false, "runAsNonRoot": true, "runAsUser": 2000,
-                        "capabilities": {"drop": ["ALL"]},
-                    },
-                    "volumeMounts": [
-                        {"name": "models", "mountPath": "/models", "readOnly": true},
-                        {"name": "cache", "mountPath": "/home/vllm/.cache"},
-                        {"name": "shared-memory", "mountPath": "/dev/shm"},
-                        {"name": "chat-template", "mountPath": "/etc/vllm/templates", "readOnly": true},
-                    ],
-                },
-                {
-                    "name": "access-log",
-                    "image": "registry.example.com/tools/access-log:1.9.0",
-                    "args": ["--upstream", "http://127.0.0.1:8000", "--listen", "0.0.0.0:8080", "--format", "json"],
-                    "ports": [{"name": "proxy", "containerPort": 8080, "protocol": "TCP"}],
-                    "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "128Mi"}},
-                    "env": [
-                        {"name": "LOG_LEVEL", "value": "info"},
-                        {"name": "REDACT_HEADERS", "value": "authorization,cookie,x-api-key"},
-                    ],
-                    "readinessProbe": {
-                        "tcpSocket": {"port": "proxy"},
-                        "periodSeconds": 10, "timeoutSeconds": 1, "successThreshold": 1, "failureThreshold": 3,
-                    },
-                    "securityContext": {
-                        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "runAsNonRoot": true,
-                        "runAsUser": 2001, "capabilities": {"drop": ["ALL"]},
-                    },
-                    "volumeMounts": [{"name": "logs", "mountPath": "/var/log/access"}],
-                },
-            ],
+            "initContainers": [model_fetcher()],
+            "containers": [engine(resource, fraction), access_log()],
             "volumes": [
                 {"name": "models", "emptyDir": {"sizeLimit": "40Gi"}},
                 {"name": "cache", "emptyDir": {}},

@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::ClientConfig;
 use serde_json::{Value, json};
@@ -166,7 +167,7 @@ fn registration(kind: &str, name: &str, address: SocketAddr, pem: &str) -> Outco
     let wants_gpu = "object.spec.containers.exists(c, has(c.resources) && has(c.resources.limits) && \
                      c.resources.limits.exists(r, r.startsWith('nvidia.com/')))";
     let mut webhook = json!({
-        "name": format!("{name}.{path}.bench.vramgate.io"),
+        "name": webhook_name(name, path),
         "admissionReviewVersions": ["v1"],
         "clientConfig": {"url": format!("https://{address}/{path}"), "caBundle": bundle},
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
@@ -229,9 +230,36 @@ fn requests(plane: &ControlPlane, namespace: &str, concurrency: u16) -> Outcome<
         .collect()
 }
 
-/// Waits until the API server asks the webhooks: it learns of registrations with a delay.
-async fn settle() {
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+/// The webhook's name in its registration, by the path that it is asked on.
+fn webhook_name(name: &str, path: &str) -> String {
+    format!("{name}.{path}.bench.vramgate.io")
+}
+
+/// Creates pods until the API server's own metrics say that it asks every webhook on both paths: it learns of
+/// registrations with a delay, and creations that pass unasked must not be measured.
+async fn wait_until_asked(plane: &ControlPlane, names: &[&str]) -> Outcome<()> {
+    for _ in 0..100 {
+        for name in names {
+            let path = format!("/api/v1/namespaces/{name}/pods?dryRun=All");
+            plane
+                .create(&path, &review::pod(Kind::SharedDryRun, name, "probe"))
+                .await?;
+        }
+        let (_, metrics) = call(&plane.endpoint, "GET", "/metrics", &Value::Null).await?;
+        let asked = |webhook: String| {
+            metrics.lines().any(|line| {
+                line.starts_with("apiserver_admission_webhook_request_total{") && line.contains(&webhook)
+            })
+        };
+        let mut webhooks = names
+            .iter()
+            .flat_map(|name| ["mutate", "validate"].map(|path| webhook_name(name, path)));
+        if webhooks.all(|webhook| asked(format!("name=\"{webhook}\""))) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Err("kube-apiserver does not ask every webhook: see apiserver_admission_webhook_request_total".into())
 }
 
 /// Measures and prints.
@@ -266,7 +294,8 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.name}});
         plane.create("/api/v1/namespaces", &namespace).await?;
     }
-    settle().await;
+    let names: Vec<_> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
+    wait_until_asked(&plane, &names).await?;
 
     let mut report = Report::begin(
         "apiserver",

@@ -109,7 +109,7 @@ fn every_field_of_the_built_in_default_is_explained() {
                 rest.extend(map.iter().map(|(key, value)| (format!("{path}.{key}"), value)));
             }
             _ if !reference.contains(&format!("`{}`", path.trim_start_matches("spec."))) => {
-                missing.push(path)
+                missing.push(path);
             }
             _ => {}
         }

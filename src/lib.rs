@@ -7,11 +7,14 @@
 //!
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
+pub mod admission;
 pub mod decision;
 pub mod device;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
 pub mod policy;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod units;
 pub mod workload;

@@ -63,6 +63,7 @@ struct Details<'a> {
     #[serde(skip_serializing_if = "str::is_empty")]
     group: &'a str,
     kind: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     causes: Vec<Cause>,
 }
 
@@ -149,7 +150,20 @@ impl<'a> Answer<'a> {
         Self::new(uid, false, Some(status))
     }
 
-    /// Refuses for a reason of our own that is no finding of the object (deadline passed, own fault).
+    /// Refuses because of a fault of our own, with the code that tells clients to try again.
+    #[must_use]
+    pub fn fault(uid: &'a str, object: &'a ObjectRef, message: &str) -> Self {
+        let status = Status {
+            status: "Failure",
+            code: 500,
+            reason: "InternalError",
+            message: message.to_owned(),
+            details: Details::of(object, Vec::new()),
+        };
+        Self::new(uid, false, Some(status))
+    }
+
+    /// Refuses for a reason of our own that is no finding of the object (inventory not ready, deadline passed).
     #[must_use]
     pub fn refuse(uid: &'a str, object: &'a ObjectRef, code: Code, message: &str) -> Self {
         let cause = Cause { reason: code.as_str(), message: message.to_owned(), field: String::new() };

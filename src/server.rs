@@ -135,12 +135,19 @@ impl Server {
     /// Takes the ports. Nothing is answered before [`BoundServer::run`].
     pub async fn bind(self) -> Result<BoundServer, ServeError> {
         let bind = async |address| {
-            TcpListener::bind(address).await.map_err(|source| ServeError::Listen { address, source })
+            TcpListener::bind(address)
+                .await
+                .map_err(|source| ServeError::Listen { address, source })
         };
         let reviews = bind(self.settings.listen).await?;
         let status = bind(self.settings.status_listen).await?;
         let tls = Arc::new(tls::server_config(&self.certificates)?);
-        Ok(BoundServer { server: self, reviews, status, tls })
+        Ok(BoundServer {
+            server: self,
+            reviews,
+            status,
+            tls,
+        })
     }
 }
 
@@ -157,7 +164,14 @@ impl BoundServer {
 
     /// Serves until `stop` resolves, then drains: not ready, lame duck, no new connections, running requests end.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { settings, backend, certificates, readiness, metrics, page } = self.server;
+        let Server {
+            settings,
+            backend,
+            certificates,
+            readiness,
+            metrics,
+            page,
+        } = self.server;
         let (stop_sender, stopped) = watch::channel(false);
         let limits = listener::Limits::of(&settings);
 
@@ -176,8 +190,14 @@ impl BoundServer {
             metrics: Arc::clone(&metrics),
             settings: settings.clone().into(),
         });
-        let review_task =
-            tokio::spawn(listener::serve(self.reviews, Some(self.tls), review_routes, limits, metrics.clone(), stopped));
+        let review_task = tokio::spawn(listener::serve(
+            self.reviews,
+            Some(self.tls),
+            review_routes,
+            limits,
+            metrics.clone(),
+            stopped,
+        ));
         let poll_task = tokio::spawn(tls::poll(certificates, settings.certificate_poll, metrics));
 
         stop.await;

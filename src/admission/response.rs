@@ -119,7 +119,12 @@ impl<'a> Answer<'a> {
             details: Details::of(object, causes(verdict)),
         });
         let mut answer = Self::new(uid, verdict.admit, status);
-        answer.response.warnings = texts.warnings.iter().take(MOST_WARNINGS).map(|text| warning(text)).collect();
+        answer.response.warnings = texts
+            .warnings
+            .iter()
+            .take(MOST_WARNINGS)
+            .map(|text| warning(text))
+            .collect();
         answer.response.audit_annotations = audit(verdict);
         if verdict.admit && !verdict.patches.is_empty() {
             // Operations are plain data: a failure to print them is impossible, and leaving them out changes nothing.
@@ -166,7 +171,11 @@ impl<'a> Answer<'a> {
     /// Refuses for a reason of our own that is no finding of the object (inventory not ready, deadline passed).
     #[must_use]
     pub fn refuse(uid: &'a str, object: &'a ObjectRef, code: Code, message: &str) -> Self {
-        let cause = Cause { reason: code.as_str(), message: message.to_owned(), field: String::new() };
+        let cause = Cause {
+            reason: code.as_str(),
+            message: message.to_owned(),
+            field: String::new(),
+        };
         let status = Status {
             status: "Failure",
             code: 403,
@@ -175,8 +184,11 @@ impl<'a> Answer<'a> {
             details: Details::of(object, vec![cause]),
         };
         let mut answer = Self::new(uid, false, Some(status));
-        answer.response.audit_annotations =
-            Audit { verdict: Some("deny"), codes: code.to_string(), ..Audit::default() };
+        answer.response.audit_annotations = Audit {
+            verdict: Some("deny"),
+            codes: code.to_string(),
+            ..Audit::default()
+        };
         answer
     }
 
@@ -207,14 +219,25 @@ impl<'a> Answer<'a> {
 impl<'a> Details<'a> {
     fn of(object: &'a ObjectRef, causes: Vec<Cause>) -> Self {
         let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
-        Self { name: &object.name, group, kind: &object.kind, causes }
+        Self {
+            name: &object.name,
+            group,
+            kind: &object.kind,
+            causes,
+        }
     }
 }
 
 /// Errors first, then the rest, so that a client that prints only some prints those that deny.
 fn causes(verdict: &Verdict) -> Vec<Cause> {
-    let errors = verdict.findings.iter().filter(|finding| finding.severity == Severity::Error);
-    let others = verdict.findings.iter().filter(|finding| finding.severity == Severity::Warning);
+    let errors = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error);
+    let others = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Warning);
     let cause = |finding: &crate::finding::Finding| Cause {
         reason: finding.code.as_str(),
         message: finding.message.clone(),
@@ -227,10 +250,17 @@ fn audit(verdict: &Verdict) -> Audit {
     if !verdict.judged {
         return Audit::default();
     }
-    let mut codes: Vec<&str> = verdict.findings.iter().map(|finding| finding.code.as_str()).collect();
+    let mut codes: Vec<&str> = verdict
+        .findings
+        .iter()
+        .map(|finding| finding.code.as_str())
+        .collect();
     codes.sort_unstable();
     codes.dedup();
-    let fullest = verdict.placement.iter().max_by_key(|row| (row.promised_fraction, row.promised));
+    let fullest = verdict
+        .placement
+        .iter()
+        .max_by_key(|row| (row.promised_fraction, row.promised));
     let outcome = match (verdict.admit, verdict.would_deny) {
         (true, true) => "would-deny",
         (true, false) => "admit",
@@ -242,8 +272,12 @@ fn audit(verdict: &Verdict) -> Audit {
         policy: verdict.policy.clone(),
         evidence: fullest.map(|row| evidence(row)),
         node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
-        promised_after: fullest.map(|row| format!("{} MiB", row.promised.get())).unwrap_or_default(),
-        budget: fullest.map(|row| format!("{} MiB", row.budget.get())).unwrap_or_default(),
+        promised_after: fullest
+            .map(|row| format!("{} MiB", row.promised.get()))
+            .unwrap_or_default(),
+        budget: fullest
+            .map(|row| format!("{} MiB", row.budget.get()))
+            .unwrap_or_default(),
     }
 }
 
@@ -257,12 +291,19 @@ const fn evidence(row: &PlacementRow) -> &'static str {
 
 /// An event without a text helps nobody: a denial always has one.
 fn not_empty(message: String) -> String {
-    if message.is_empty() { "vramgate denies this object; details.causes says why".to_owned() } else { message }
+    if message.is_empty() {
+        "vramgate denies this object; details.causes says why".to_owned()
+    } else {
+        message
+    }
 }
 
 /// A warning travels in an HTTP header: one line, no control characters, at most [`LONGEST_WARNING`] characters.
 fn warning(text: &str) -> String {
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
     cut(line.trim(), LONGEST_WARNING)
 }
 
@@ -270,7 +311,11 @@ fn warning(text: &str) -> String {
 fn cut(text: &str, longest: usize) -> String {
     match text.char_indices().nth(longest) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(longest.saturating_sub(1)).chain(std::iter::once('…')).collect(),
+        Some(_) => text
+            .chars()
+            .take(longest.saturating_sub(1))
+            .chain(std::iter::once('…'))
+            .collect(),
     }
 }
 

@@ -197,7 +197,9 @@ impl<'a> Review<'a> {
         let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(|error| {
             // A wrong version explains a wrong shape better than the shape does.
             match serde_json::from_slice::<VersionOnly<'_>>(body) {
-                Ok(VersionOnly { api_version, kind }) if !is_spoken(api_version.as_deref(), kind.as_deref()) => {
+                Ok(VersionOnly { api_version, kind })
+                    if !is_spoken(api_version.as_deref(), kind.as_deref()) =>
+                {
                     wrong_version(api_version, kind)
                 }
                 _ => DecodeError::Json(error.to_string()),
@@ -217,9 +219,16 @@ impl<'a> Review<'a> {
             "" => return Err(DecodeError::Missing("request.operation")),
             other => return Err(DecodeError::Operation(excerpt(other))),
         };
-        let by_node =
-            request.user_info.groups.iter().flatten().any(|group| group == "system:nodes")
-                || request.user_info.username.is_some_and(|user| user.starts_with("system:node:"));
+        let by_node = request
+            .user_info
+            .groups
+            .iter()
+            .flatten()
+            .any(|group| group == "system:nodes")
+            || request
+                .user_info
+                .username
+                .is_some_and(|user| user.starts_with("system:node:"));
         Ok(Self {
             uid: request.uid,
             kind: request.kind,
@@ -240,7 +249,11 @@ impl<'a> Review<'a> {
     pub fn object_ref(&self) -> ObjectRef {
         let GroupVersionKind { group, version, kind } = &self.kind;
         ObjectRef {
-            api_version: if group.is_empty() { version.to_string() } else { format!("{group}/{version}") },
+            api_version: if group.is_empty() {
+                version.to_string()
+            } else {
+                format!("{group}/{version}")
+            },
             kind: kind.to_string(),
             namespace: self.namespace.to_string(),
             name: self.name.to_string(),
@@ -266,11 +279,15 @@ impl<'a> Review<'a> {
 
     /// What is asked, with the labels of the object's namespace.
     pub fn question(&self, namespace_labels: BTreeMap<String, String>) -> Result<Asked, Malformed> {
-        let Verb::Write(operation) = self.verb else { return Ok(Asked::NotOurs) };
+        let Verb::Write(operation) = self.verb else {
+            return Ok(Asked::NotOurs);
+        };
         if &*self.sub_resource == "scale" {
             return self.scale();
         }
-        let Some(kind) = self.workload_kind() else { return Ok(Asked::NotOurs) };
+        let Some(kind) = self.workload_kind() else {
+            return Ok(Asked::NotOurs);
+        };
         // `pods/ephemeralcontainers` carries the whole pod; `status`, `binding`, `eviction` and `resize` are not ours.
         let ours = self.sub_resource.is_empty()
             || kind == WorkloadKind::Pod && &*self.sub_resource == "ephemeralcontainers";
@@ -280,10 +297,15 @@ impl<'a> Review<'a> {
         let Some(object) = self.object else {
             return Err(Malformed {
                 path: "object".to_owned(),
-                message: format!("is absent on {}; the API server always sends it", verb_text(operation)),
+                message: format!(
+                    "is absent on {}; the API server always sends it",
+                    verb_text(operation)
+                ),
             });
         };
-        let Some(workload) = self.read(object)? else { return Ok(Asked::NotOurs) };
+        let Some(workload) = self.read(object)? else {
+            return Ok(Asked::NotOurs);
+        };
         let old = match (operation, self.old_object) {
             (Operation::Update, Some(old)) => self.read(old)?,
             (Operation::Update, None) | (Operation::Create, _) => None,
@@ -304,9 +326,13 @@ impl<'a> Review<'a> {
     }
 
     fn read(&self, raw: &RawValue) -> Result<Option<Workload>, Malformed> {
-        let value = object::lean(raw)
-            .map_err(|error| Malformed { path: "object".to_owned(), message: error.to_string() })?;
-        let Some(mut workload) = Workload::read(&value)? else { return Ok(None) };
+        let value = object::lean(raw).map_err(|error| Malformed {
+            path: "object".to_owned(),
+            message: error.to_string(),
+        })?;
+        let Some(mut workload) = Workload::read(&value)? else {
+            return Ok(None);
+        };
         // The request is right about these even where the object leaves them out.
         if !self.namespace.is_empty() {
             workload.object.namespace = self.namespace.to_string();
@@ -326,7 +352,9 @@ impl<'a> Review<'a> {
             ("", "replicationcontrollers") => WorkloadKind::ReplicationController,
             _ => return Ok(Asked::NotOurs),
         };
-        let Some(object) = self.object else { return Ok(Asked::NotOurs) };
+        let Some(object) = self.object else {
+            return Ok(Asked::NotOurs);
+        };
         Ok(Asked::Scale(Scale {
             kind,
             name: self.name.to_string(),

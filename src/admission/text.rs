@@ -17,9 +17,19 @@ pub struct Texts {
 #[must_use]
 pub fn texts(verdict: &Verdict, _object: &ObjectRef) -> Texts {
     let of = |severity: Severity| {
-        let findings = verdict.findings.iter().filter(move |finding| finding.severity == severity);
+        let findings = verdict
+            .findings
+            .iter()
+            .filter(move |finding| finding.severity == severity);
         findings.map(|finding| format!("{}: {}", finding.code, finding.message))
     };
-    let message = if verdict.admit { String::new() } else { of(Severity::Error).collect::<Vec<_>>().join("\n") };
-    Texts { message, warnings: of(Severity::Warning).collect() }
+    let message = if verdict.admit {
+        String::new()
+    } else {
+        of(Severity::Error).collect::<Vec<_>>().join("\n")
+    };
+    Texts {
+        message,
+        warnings: of(Severity::Warning).collect(),
+    }
 }

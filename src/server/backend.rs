@@ -1,7 +1,7 @@
 //! What answers a review: the ledger behind its lock, and the look-ups that come before.
 
-use std::collections::BTreeSet;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -139,7 +139,11 @@ impl Decider for LedgerDecider {
             prepared = prepare(question, &policies, sources);
         }
         let mut verdict = judge(&prepared, &ledger);
-        let reservation = if question.dry_run || !verdict.admit { None } else { verdict.reservation.take() };
+        let reservation = if question.dry_run || !verdict.admit {
+            None
+        } else {
+            verdict.reservation.take()
+        };
         let reserved = reservation.map(|reservation| {
             let uid = reservation.uid.clone();
             ledger.commit(reservation, self.clock.now());
@@ -157,16 +161,34 @@ impl Decider for LedgerDecider {
 /// Every ConfigMap that a pod's containers name for environment or files.
 fn named_config_maps(pod: &Pod) -> BTreeSet<String> {
     let spec = &pod.spec;
-    let containers = spec.init_containers.iter().chain(&spec.containers).chain(&spec.ephemeral_containers);
+    let containers = spec
+        .init_containers
+        .iter()
+        .chain(&spec.containers)
+        .chain(&spec.ephemeral_containers);
     let of_environment = containers.flat_map(|container| {
         let keys = container.env.iter().filter_map(|variable| {
-            variable.value_from.as_ref()?.config_map_key_ref.as_ref().map(|key| key.name.clone())
+            variable
+                .value_from
+                .as_ref()?
+                .config_map_key_ref
+                .as_ref()
+                .map(|key| key.name.clone())
         });
-        let whole = container.env_from.iter().filter_map(|source| Some(source.config_map_ref.as_ref()?.name.clone()));
+        let whole = container
+            .env_from
+            .iter()
+            .filter_map(|source| Some(source.config_map_ref.as_ref()?.name.clone()));
         keys.chain(whole)
     });
-    let of_volumes = spec.volumes.iter().filter_map(|volume| Some(volume.config_map.as_ref()?.name.clone()));
-    of_environment.chain(of_volumes).filter(|name| !name.is_empty()).collect()
+    let of_volumes = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| Some(volume.config_map.as_ref()?.name.clone()));
+    of_environment
+        .chain(of_volumes)
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 /// A reservation whose answer has not been taken yet. Dropping it gives the reservation back.
@@ -178,7 +200,11 @@ pub(super) struct Reserved {
 
 impl Reserved {
     pub(super) fn new(decider: Arc<dyn Decider>, metrics: Arc<Metrics>, uid: String) -> Self {
-        Self { decider, metrics, uid: Some(uid) }
+        Self {
+            decider,
+            metrics,
+            uid: Some(uid),
+        }
     }
 
     /// The answer is on its way: the reservation stands.
@@ -190,7 +216,10 @@ impl Reserved {
 impl Drop for Reserved {
     fn drop(&mut self) {
         if let Some(uid) = self.uid.take() {
-            tracing::info!(uid, "the caller went away before the answer: reservation given back");
+            tracing::info!(
+                uid,
+                "the caller went away before the answer: reservation given back"
+            );
             self.metrics.released();
             self.decider.release(&uid);
         }
@@ -225,18 +254,29 @@ impl Backend {
                     question.namespace_labels.entry(key).or_insert(value);
                 }
             }
-            Err(_) => tracing::warn!(namespace, "labels of the namespace took too long; it matches by name alone"),
+            Err(_) => tracing::warn!(
+                namespace,
+                "labels of the namespace took too long; it matches by name alone"
+            ),
         }
     }
 
     /// The ConfigMaps that the question needs.
-    pub(super) async fn sources(&self, question: &Question, time: Duration) -> Box<dyn Sources + Send + Sync> {
+    pub(super) async fn sources(
+        &self,
+        question: &Question,
+        time: Duration,
+    ) -> Box<dyn Sources + Send + Sync> {
         let names = self.decider.config_maps(question);
         if names.is_empty() {
             return Box::new(NoSources);
         }
-        let look_up = self.look_ups.config_maps(&question.workload.object.namespace, &names);
-        tokio::time::timeout(time, look_up).await.unwrap_or_else(|_| Box::new(TooLate))
+        let look_up = self
+            .look_ups
+            .config_maps(&question.workload.object.namespace, &names);
+        tokio::time::timeout(time, look_up)
+            .await
+            .unwrap_or_else(|_| Box::new(TooLate))
     }
 
     /// The question that a change of scale poses; `None` where the workload is not known.

@@ -55,11 +55,15 @@ pub(super) async fn read(body: Body, limits: BodyLimits) -> Result<Bytes, BodyEr
 
 async fn read_untimed(mut body: Body, limits: BodyLimits) -> Result<Bytes, BodyError> {
     // The length is what the caller says: worth an allocation only up to the limit.
-    let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX).min(limits.keep);
+    let announced = usize::try_from(body.size_hint().lower())
+        .unwrap_or(usize::MAX)
+        .min(limits.keep);
     let mut kept = BytesMut::new();
     let mut seen = 0usize;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(BodyError::Broken)?.into_data() else {
+            continue;
+        };
         seen = seen.saturating_add(data.len());
         if seen > limits.drain {
             return Err(BodyError::TooLarge { limit: limits.keep });
@@ -79,7 +83,11 @@ async fn read_untimed(mut body: Body, limits: BodyLimits) -> Result<Bytes, BodyE
         }
         kept.extend_from_slice(&data);
     }
-    if seen > limits.keep { Err(BodyError::TooLarge { limit: limits.keep }) } else { Ok(kept.freeze()) }
+    if seen > limits.keep {
+        Err(BodyError::TooLarge { limit: limits.keep })
+    } else {
+        Ok(kept.freeze())
+    }
 }
 
 /// The body of an answer, with the reservation that it announces. Dropped before its bytes were taken for writing
@@ -91,7 +99,10 @@ pub(super) struct AnswerBody {
 
 impl AnswerBody {
     pub(super) fn new(bytes: Vec<u8>, reserved: Option<Reserved>) -> Self {
-        Self { bytes: Some(bytes.into()), reserved }
+        Self {
+            bytes: Some(bytes.into()),
+            reserved,
+        }
     }
 }
 
@@ -103,7 +114,9 @@ impl HttpBody for AnswerBody {
         mut self: Pin<&mut Self>,
         _: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let Some(bytes) = self.bytes.take() else { return Poll::Ready(None) };
+        let Some(bytes) = self.bytes.take() else {
+            return Poll::Ready(None);
+        };
         if let Some(reserved) = self.reserved.take() {
             reserved.keep();
         }

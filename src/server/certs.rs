@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
 };
 use time::{Duration, OffsetDateTime};
 
@@ -66,8 +67,11 @@ pub fn make(hosts: &[String], days: u32) -> Result<Pems, CertsError> {
     if !(1..=MOST_DAYS).contains(&days) {
         return Err(CertsError::Days(days));
     }
-    let hosts: Vec<String> =
-        if hosts.is_empty() { DEFAULT_HOSTS.map(str::to_owned).to_vec() } else { hosts.to_vec() };
+    let hosts: Vec<String> = if hosts.is_empty() {
+        DEFAULT_HOSTS.map(str::to_owned).to_vec()
+    } else {
+        hosts.to_vec()
+    };
     for host in &hosts {
         check_host(host)?;
     }
@@ -77,7 +81,9 @@ pub fn make(hosts: &[String], days: u32) -> Result<Pems, CertsError> {
     let not_after = now + Duration::days(i64::from(days));
 
     let mut authority = CertificateParams::default();
-    authority.distinguished_name.push(DnType::CommonName, "vramgate development CA");
+    authority
+        .distinguished_name
+        .push(DnType::CommonName, "vramgate development CA");
     authority.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     authority.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     (authority.not_before, authority.not_after) = (not_before, not_after);
@@ -93,21 +99,34 @@ pub fn make(hosts: &[String], days: u32) -> Result<Pems, CertsError> {
     (leaf.not_before, leaf.not_after) = (not_before, not_after);
     let key = KeyPair::generate()?;
     let cert_pem = leaf.signed_by(&key, &issuer)?.pem();
-    Ok(Pems { ca_pem, cert_pem, key_pem: key.serialize_pem() })
+    Ok(Pems {
+        ca_pem,
+        cert_pem,
+        key_pem: key.serialize_pem(),
+    })
 }
 
 impl Pems {
     /// Writes `ca.crt`, `tls.crt` and `tls.key` (the key readable by its owner alone) into `dir`, which is made where
     /// it does not exist. Without `overwrite` nothing is written if one of them is there.
     pub fn write(&self, dir: &Path, overwrite: bool) -> Result<Vec<PathBuf>, CertsError> {
-        let files = [("ca.crt", &self.ca_pem, 0o644), ("tls.crt", &self.cert_pem, 0o644), ("tls.key", &self.key_pem, 0o600)];
+        let files = [
+            ("ca.crt", &self.ca_pem, 0o644),
+            ("tls.crt", &self.cert_pem, 0o644),
+            ("tls.key", &self.key_pem, 0o600),
+        ];
         let fault = |path: &Path| {
             let path = path.to_owned();
             move |source| CertsError::Write { path, source }
         };
         std::fs::create_dir_all(dir).map_err(fault(dir))?;
         let mut written = Vec::new();
-        if !overwrite && let Some(path) = files.iter().map(|file| dir.join(file.0)).find(|path| path.exists()) {
+        if !overwrite
+            && let Some(path) = files
+                .iter()
+                .map(|file| dir.join(file.0))
+                .find(|path| path.exists())
+        {
             return Err(CertsError::Exists(path));
         }
         for (name, pem, mode) in files {
@@ -117,7 +136,9 @@ impl Pems {
             if new.exists() {
                 std::fs::remove_file(&new).map_err(fault(&new))?;
             }
-            create(&new, mode).and_then(|mut file| file.write_all(pem.as_bytes())).map_err(fault(&new))?;
+            create(&new, mode)
+                .and_then(|mut file| file.write_all(pem.as_bytes()))
+                .map_err(fault(&new))?;
             std::fs::rename(&new, &path).map_err(fault(&path))?;
             written.push(path);
         }
@@ -127,7 +148,11 @@ impl Pems {
 
 fn create(path: &Path, mode: u32) -> std::io::Result<std::fs::File> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
+    OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(mode)
+        .open(path)
 }
 
 fn check_host(host: &str) -> Result<(), CertsError> {
@@ -137,7 +162,10 @@ fn check_host(host: &str) -> Result<(), CertsError> {
     let name = host.strip_prefix("*.").unwrap_or(host);
     rustls_pki_types::DnsName::try_from(name)
         .map(|_| ())
-        .map_err(|error| CertsError::Host { host: host.to_owned(), reason: error.to_string() })
+        .map_err(|error| CertsError::Host {
+            host: host.to_owned(),
+            reason: error.to_string(),
+        })
 }
 
 #[cfg(test)]
@@ -149,12 +177,23 @@ mod tests {
     #[test]
     fn refuses_what_is_no_host_or_no_life() {
         for host in ["", "https://localhost", "a b", "-x."] {
-            assert!(matches!(make(&[host.to_owned()], 1), Err(CertsError::Host { .. })), "{host:?}");
+            assert!(
+                matches!(make(&[host.to_owned()], 1), Err(CertsError::Host { .. })),
+                "{host:?}"
+            );
         }
         for days in [0, 100_000] {
             assert!(matches!(make(&[], days), Err(CertsError::Days(_))));
         }
-        make(&["*.example.org".to_owned(), "10.0.0.1".to_owned(), "vramgate.gpu.svc".to_owned()], 1).unwrap();
+        make(
+            &[
+                "*.example.org".to_owned(),
+                "10.0.0.1".to_owned(),
+                "vramgate.gpu.svc".to_owned(),
+            ],
+            1,
+        )
+        .unwrap();
     }
 
     #[test]
@@ -163,15 +202,27 @@ mod tests {
         let first = make(&[], 1).unwrap();
         let written = first.write(&dir, false).unwrap();
         assert_eq!(written.len(), 3);
-        let mode = std::fs::metadata(dir.join("tls.key")).unwrap().permissions().mode();
+        let mode = std::fs::metadata(dir.join("tls.key"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         let second = make(&[], 1).unwrap();
         assert!(matches!(second.write(&dir, false), Err(CertsError::Exists(_))));
-        assert_eq!(std::fs::read_to_string(dir.join("tls.key")).unwrap(), first.key_pem);
+        assert_eq!(
+            std::fs::read_to_string(dir.join("tls.key")).unwrap(),
+            first.key_pem
+        );
         std::fs::set_permissions(dir.join("tls.key"), std::fs::Permissions::from_mode(0o644)).unwrap();
         second.write(&dir, true).unwrap();
-        assert_eq!(std::fs::read_to_string(dir.join("tls.key")).unwrap(), second.key_pem);
-        let mode = std::fs::metadata(dir.join("tls.key")).unwrap().permissions().mode();
+        assert_eq!(
+            std::fs::read_to_string(dir.join("tls.key")).unwrap(),
+            second.key_pem
+        );
+        let mode = std::fs::metadata(dir.join("tls.key"))
+            .unwrap()
+            .permissions()
+            .mode();
         assert_eq!(mode & 0o777, 0o600);
         std::fs::remove_dir_all(&dir).unwrap();
     }

@@ -52,7 +52,9 @@ impl Activity {
         if self.in_flight.load(Ordering::Relaxed) == 0 {
             let start = now.saturating_add(1);
             // Only the first byte starts the clock.
-            let _ = self.reading_since.compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
+            let _ = self
+                .reading_since
+                .compare_exchange(0, start, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
 
@@ -121,7 +123,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(context, bytes)
     }
 

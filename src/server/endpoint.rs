@@ -53,10 +53,22 @@ pub(super) async fn validate(State(shared): State<Shared>, request: Request) -> 
 }
 
 pub(super) async fn wrong_method(State(shared): State<Shared>, request: Request) -> Response {
-    let message = format!("{} is not accepted here: POST an AdmissionReview", request.method());
+    let message = format!(
+        "{} is not accepted here: POST an AdmissionReview",
+        request.method()
+    );
     let method = request.method().clone();
-    let mut response = refuse_read(&shared, request, StatusCode::METHOD_NOT_ALLOWED, Refusal::Method, message).await;
-    response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+    let mut response = refuse_read(
+        &shared,
+        request,
+        StatusCode::METHOD_NOT_ALLOWED,
+        Refusal::Method,
+        message,
+    )
+    .await;
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static("POST"));
     if method == Method::HEAD {
         *response.body_mut() = Body::empty();
     }
@@ -65,7 +77,14 @@ pub(super) async fn wrong_method(State(shared): State<Shared>, request: Request)
 
 pub(super) async fn not_found(State(shared): State<Shared>, request: Request) -> Response {
     let message = "there are POST /mutate and POST /validate".to_owned();
-    refuse_read(&shared, request, StatusCode::NOT_FOUND, Refusal::NotFound, message).await
+    refuse_read(
+        &shared,
+        request,
+        StatusCode::NOT_FOUND,
+        Refusal::NotFound,
+        message,
+    )
+    .await
 }
 
 /// Refuses after the body was read, which the caller is still sending.
@@ -78,12 +97,18 @@ async fn refuse_read(
 ) -> Response {
     // Whatever became of the body, the answer is the same.
     let _ = body::read(request.into_body(), shared.body_limits()).await;
-    shared.refuse(&Refused { status, reason, message })
+    shared.refuse(&Refused {
+        status,
+        reason,
+        message,
+    })
 }
 
 /// The last net: a panic outside the decision ends one request and not the process.
 async fn caught(shared: &Shared, endpoint: Endpoint, request: Request) -> Response {
-    let answered = AssertUnwindSafe(respond(shared, endpoint, request)).catch_unwind().await;
+    let answered = AssertUnwindSafe(respond(shared, endpoint, request))
+        .catch_unwind()
+        .await;
     match answered {
         Ok(Ok(response)) => response,
         Ok(Err(refused)) => shared.refuse(&refused),
@@ -104,22 +129,37 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
     let (parts, body) = request.into_parts();
     let body = body::read(body, shared.body_limits()).await.map_err(|error| {
         let (status, reason) = error.status();
-        Refused { status, reason, message: error.to_string() }
+        Refused {
+            status,
+            reason,
+            message: error.to_string(),
+        }
     })?;
     let started = Instant::now();
     check_media_type(parts.headers.get(header::CONTENT_TYPE))?;
-    let bad = |message: String| Refused { status: StatusCode::BAD_REQUEST, reason: Refusal::BadRequest, message };
+    let bad = |message: String| Refused {
+        status: StatusCode::BAD_REQUEST,
+        reason: Refusal::BadRequest,
+        message,
+    };
     if body.is_empty() {
-        return Err(bad("the body is empty: POST an AdmissionReview as JSON".to_owned()));
+        return Err(bad(
+            "the body is empty: POST an AdmissionReview as JSON".to_owned()
+        ));
     }
     let review = Review::decode(&body).map_err(|error| bad(error.to_string()))?;
 
-    let kind = if &*review.sub_resource == "scale" { Kind::Scale } else { review.workload_kind().into() };
+    let kind = if &*review.sub_resource == "scale" {
+        Kind::Scale
+    } else {
+        review.workload_kind().into()
+    };
     let reply = match endpoint {
         // Patches come with the policies that make them; until then this path only proves that it is there.
         Endpoint::Mutate => admit(&review, Outcome::NotOurs),
         Endpoint::Validate => {
-            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &review))).catch_unwind();
+            let work =
+                AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &review))).catch_unwind();
             match work.await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(_)) => late(&review),
@@ -127,9 +167,15 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
             }
         }
     };
-    shared.metrics.reviewed(endpoint, kind, reply.outcome, started.elapsed());
+    shared
+        .metrics
+        .reviewed(endpoint, kind, reply.outcome, started.elapsed());
     let answer = Body::new(AnswerBody::new(reply.bytes, reply.reserved));
-    Ok(([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], answer).into_response())
+    Ok((
+        [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))],
+        answer,
+    )
+        .into_response())
 }
 
 /// Look-ups, then the decision. No lock is held at an `await`.
@@ -148,7 +194,11 @@ async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
             let object = review.object_ref();
             tracing::info!(uid = &*review.uid, ?object, %malformed, "denied: the object cannot be read");
             let bytes = Answer::malformed(&review.uid, &object, &malformed).encode();
-            return Reply { bytes, outcome: Outcome::Malformed, reserved: None };
+            return Reply {
+                bytes,
+                outcome: Outcome::Malformed,
+                reserved: None,
+            };
         }
     };
     backend.label(&mut question, time).await;
@@ -157,8 +207,9 @@ async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
     }
     let sources = backend.sources(&question, time).await;
     let decision = backend.decider().decide(&question, sources.as_ref());
-    let reserved =
-        decision.reserved.map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));
+    let reserved = decision
+        .reserved
+        .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));
     let verdict = decision.verdict;
     let outcome = match (verdict.judged, verdict.admit, verdict.would_deny) {
         (_, false, _) => Outcome::Deny,
@@ -174,14 +225,23 @@ async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
         log(review, &object, &verdict);
     }
     let words = texts(&verdict, &object);
-    Reply { bytes: Answer::of(&review.uid, &object, &verdict, words).encode(), outcome, reserved }
+    Reply {
+        bytes: Answer::of(&review.uid, &object, &verdict, words).encode(),
+        outcome,
+        reserved,
+    }
 }
 
 /// Before the caches are filled nothing can be summed. Pods that would be judged are held, for their controllers try
 /// again; everything else passes.
 fn not_ready(shared: &Shared, review: &Review<'_>, mut question: Question) -> Reply {
     question.dry_run = true;
-    let ours = shared.backend.decider().decide(&question, &NoSources).verdict.judged;
+    let ours = shared
+        .backend
+        .decider()
+        .decide(&question, &NoSources)
+        .verdict
+        .judged;
     if !ours {
         return admit(review, Outcome::NotOurs);
     }
@@ -194,7 +254,11 @@ fn not_ready(shared: &Shared, review: &Review<'_>, mut question: Question) -> Re
 /// A decided answer is better than the API server's own timeout, whose text says nothing.
 fn late(review: &Review<'_>) -> Reply {
     tracing::warn!(uid = &*review.uid, "own deadline passed");
-    unjudged(review, Outcome::Deadline, "GPU memory could not be counted in time; try again")
+    unjudged(
+        review,
+        Outcome::Deadline,
+        "GPU memory could not be counted in time; try again",
+    )
 }
 
 /// Only pods are held: a workload review is advice, and its pods come here themselves.
@@ -202,12 +266,26 @@ fn unjudged(review: &Review<'_>, outcome: Outcome, message: &str) -> Reply {
     let object = review.object_ref();
     if review.workload_kind() == Some(WorkloadKind::Pod) {
         let bytes = Answer::refuse(&review.uid, &object, Code::Vg901, message).encode();
-        return Reply { bytes, outcome, reserved: None };
+        return Reply {
+            bytes,
+            outcome,
+            reserved: None,
+        };
     }
     let warning = format!("{}: {message}", Code::Vg901);
-    let words = crate::admission::Texts { message: String::new(), warnings: vec![warning] };
-    let verdict = Verdict { admit: true, ..Verdict::default() };
-    Reply { bytes: Answer::of(&review.uid, &object, &verdict, words).encode(), outcome, reserved: None }
+    let words = crate::admission::Texts {
+        message: String::new(),
+        warnings: vec![warning],
+    };
+    let verdict = Verdict {
+        admit: true,
+        ..Verdict::default()
+    };
+    Reply {
+        bytes: Answer::of(&review.uid, &object, &verdict, words).encode(),
+        outcome,
+        reserved: None,
+    }
 }
 
 /// The decision panicked. A pod is denied with the API's code for a fault of the server; for anything else the
@@ -215,22 +293,42 @@ fn unjudged(review: &Review<'_>, outcome: Outcome, message: &str) -> Reply {
 fn failed(shared: &Shared, review: &Review<'_>) -> Result<Reply, Refused> {
     shared.metrics.fault();
     let object = review.object_ref();
-    tracing::error!(uid = &*review.uid, ?object, "the decision panicked; the process goes on");
+    tracing::error!(
+        uid = &*review.uid,
+        ?object,
+        "the decision panicked; the process goes on"
+    );
     let message = "vramgate failed on this object; this is a fault of vramgate, which is in its log";
     if review.workload_kind() != Some(WorkloadKind::Pod) {
         let status = StatusCode::INTERNAL_SERVER_ERROR;
-        return Err(Refused { status, reason: Refusal::Failure, message: message.to_owned() });
+        return Err(Refused {
+            status,
+            reason: Refusal::Failure,
+            message: message.to_owned(),
+        });
     }
     let bytes = Answer::fault(&review.uid, &object, message).encode();
-    Ok(Reply { bytes, outcome: Outcome::Failure, reserved: None })
+    Ok(Reply {
+        bytes,
+        outcome: Outcome::Failure,
+        reserved: None,
+    })
 }
 
 fn admit(review: &Review<'_>, outcome: Outcome) -> Reply {
-    Reply { bytes: Answer::admit(&review.uid).encode(), outcome, reserved: None }
+    Reply {
+        bytes: Answer::admit(&review.uid).encode(),
+        outcome,
+        reserved: None,
+    }
 }
 
 fn log(review: &Review<'_>, object: &ObjectRef, verdict: &Verdict) {
-    let codes: Vec<&str> = verdict.findings.iter().map(|finding| finding.code.as_str()).collect();
+    let codes: Vec<&str> = verdict
+        .findings
+        .iter()
+        .map(|finding| finding.code.as_str())
+        .collect();
     tracing::info!(
         uid = &*review.uid,
         kind = object.kind,
@@ -240,7 +338,11 @@ fn log(review: &Review<'_>, object: &ObjectRef, verdict: &Verdict) {
         policy = verdict.policy,
         dry_run = review.dry_run,
         "{}",
-        if verdict.admit { "would be denied" } else { "denied" },
+        if verdict.admit {
+            "would be denied"
+        } else {
+            "denied"
+        },
     );
 }
 
@@ -261,8 +363,17 @@ fn check_media_type(value: Option<&HeaderValue>) -> Result<(), Refused> {
 
 impl Shared {
     fn body_limits(&self) -> BodyLimits {
-        let Settings { body_limit, drain_limit, body_timeout, .. } = *self.settings;
-        BodyLimits { keep: body_limit, drain: drain_limit.max(body_limit), time: body_timeout }
+        let Settings {
+            body_limit,
+            drain_limit,
+            body_timeout,
+            ..
+        } = *self.settings;
+        BodyLimits {
+            keep: body_limit,
+            drain: drain_limit.max(body_limit),
+            time: body_timeout,
+        }
     }
 
     fn refuse(&self, refused: &Refused) -> Response {

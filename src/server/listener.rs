@@ -69,8 +69,13 @@ pub(super) async fn serve(
 ) {
     let slots = Arc::new(Semaphore::new(limits.connections));
     let (most, drain) = (limits.connections, limits.drain);
-    let shared =
-        Arc::new(Listener { tls: tls.map(TlsAcceptor::from), routes, limits, metrics, stopped: stopped.clone() });
+    let shared = Arc::new(Listener {
+        tls: tls.map(TlsAcceptor::from),
+        routes,
+        limits,
+        metrics,
+        stopped: stopped.clone(),
+    });
     loop {
         // The slot comes first: what is above the cap waits in the backlog and is not refused.
         let next = async {
@@ -99,7 +104,10 @@ pub(super) async fn serve(
     drop(listener);
     let every_slot = slots.acquire_many(u32::try_from(most).unwrap_or(u32::MAX));
     if tokio::time::timeout(drain, every_slot).await.is_err() {
-        tracing::warn!(open = most - slots.available_permits(), "connections were still busy at the end of the drain");
+        tracing::warn!(
+            open = most - slots.available_permits(),
+            "connections were still busy at the end of the drain"
+        );
     }
 }
 
@@ -117,7 +125,12 @@ async fn connection(listener: Arc<Listener>, stream: TcpStream, slot: OwnedSemap
     match tokio::time::timeout(listener.limits.handshake, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
             let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            serve_stream(&listener, stream, if h2 { Protocol::Http2 } else { Protocol::Http1 }).await;
+            serve_stream(
+                &listener,
+                stream,
+                if h2 { Protocol::Http2 } else { Protocol::Http1 },
+            )
+            .await;
         }
         Ok(Err(error)) => {
             listener.metrics.dropped(Dropped::Handshake);
@@ -149,7 +162,8 @@ where
     let limits = &listener.limits;
     let mut stopped = listener.stopped.clone();
     let mut stopping = false;
-    let every = (limits.headers.min(limits.idle) / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
+    let every =
+        (limits.headers.min(limits.idle) / 4).clamp(Duration::from_millis(10), Duration::from_secs(1));
     let mut ticks = tokio::time::interval(every);
     loop {
         tokio::select! {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, prometheus_text, text,
+    DescriptorEncoder, EncodeLabelSet, EncodeLabelValue, EncodeMetric, LabelValueEncoder, prometheus_text,
+    text,
 };
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
@@ -20,8 +21,9 @@ use crate::finding::{Code, Severity};
 use crate::workload::WorkloadKind;
 
 /// Upper bounds of the duration histogram in seconds: from a tenth of our own budget to past the registered timeout.
-const SECONDS: [f64; 14] =
-    [0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.3, 1.0, 2.5, 5.0];
+const SECONDS: [f64; 14] = [
+    0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.3, 1.0, 2.5, 5.0,
+];
 
 /// Declares an enum whose variants are the values of a label.
 macro_rules! label {
@@ -197,7 +199,11 @@ impl Format {
     /// The format for an `Accept` header.
     #[must_use]
     pub fn accepted(accept: &str) -> Self {
-        if accept.contains("application/openmetrics-text") { Self::OpenMetrics } else { Self::Plain }
+        if accept.contains("application/openmetrics-text") {
+            Self::OpenMetrics
+        } else {
+            Self::Plain
+        }
     }
 
     /// The `Content-Type` of the format.
@@ -263,7 +269,11 @@ impl Metrics {
             "Time from the end of the body to the answer",
             self.durations.clone(),
         );
-        registry.register("http_refused", "Requests refused before a review was read", self.refused.clone());
+        registry.register(
+            "http_refused",
+            "Requests refused before a review was read",
+            self.refused.clone(),
+        );
         registry.register(
             "connections_dropped",
             "Connections dropped before a request was complete",
@@ -279,7 +289,11 @@ impl Metrics {
             "Reservations given back because the caller had gone before the answer",
             self.released.clone(),
         );
-        registry.register("faults", "Faults of the program itself that were caught", self.faults.clone());
+        registry.register(
+            "faults",
+            "Faults of the program itself that were caught",
+            self.faults.clone(),
+        );
         registry.register(
             "certificate_reload_failures",
             "Polls at which the certificate files could not be used; the last good one is served",
@@ -295,7 +309,9 @@ impl Metrics {
         help: &'static str,
         read: impl Fn() -> Option<f64> + Send + Sync + 'static,
     ) {
-        self.collect(name, help, None, move || read().map(|value| (String::new(), value)).into_iter().collect());
+        self.collect(name, help, None, move || {
+            read().map(|value| (String::new(), value)).into_iter().collect()
+        });
     }
 
     /// Adds a gauge by one label, read at each scrape. The closure bounds the number of series: give it only what
@@ -317,7 +333,12 @@ impl Metrics {
         label: Option<&'static str>,
         read: impl Fn() -> BTreeMap<String, f64> + Send + Sync + 'static,
     ) {
-        let collector = ReadAtScrape { name, help, label, read: Box::new(read) };
+        let collector = ReadAtScrape {
+            name,
+            help,
+            label,
+            read: Box::new(read),
+        };
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(collector));
     }
@@ -334,15 +355,25 @@ impl Metrics {
     }
 
     pub(crate) fn reviewed(&self, endpoint: Endpoint, kind: Kind, verdict: Outcome, took: Duration) {
-        self.reviews.get_or_create(&ReviewLabels { endpoint, kind, verdict }).inc();
-        self.durations.get_or_create(&EndpointLabels { endpoint }).observe(took.as_secs_f64());
+        self.reviews
+            .get_or_create(&ReviewLabels {
+                endpoint,
+                kind,
+                verdict,
+            })
+            .inc();
+        self.durations
+            .get_or_create(&EndpointLabels { endpoint })
+            .observe(took.as_secs_f64());
         if verdict == Outcome::WouldDeny {
             self.would_deny.inc();
         }
     }
 
     pub(crate) fn found(&self, code: Code, severity: Severity) {
-        self.findings.get_or_create(&FindingLabels { code, severity }).inc();
+        self.findings
+            .get_or_create(&FindingLabels { code, severity })
+            .inc();
     }
 
     pub(crate) fn refused(&self, reason: Refusal) {
@@ -380,7 +411,9 @@ struct ReadAtScrape {
 
 impl fmt::Debug for ReadAtScrape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadAtScrape").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("ReadAtScrape")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -412,7 +445,12 @@ mod tests {
     #[test]
     fn counts_by_closed_labels() {
         let metrics = Metrics::new();
-        metrics.reviewed(Endpoint::Validate, Kind::Pod, Outcome::WouldDeny, Duration::from_micros(120));
+        metrics.reviewed(
+            Endpoint::Validate,
+            Kind::Pod,
+            Outcome::WouldDeny,
+            Duration::from_micros(120),
+        );
         metrics.found(Code::Vg201, Severity::Error);
         metrics.refused(Refusal::TooLarge);
         let page = page(&metrics);
@@ -421,8 +459,8 @@ mod tests {
             "vramgate_findings_total{code=\"VG201\",severity=\"error\"} 1",
             "vramgate_http_refused_total{reason=\"too-large\"} 1",
             "vramgate_would_deny_total 1",
-            "vramgate_review_duration_seconds_bucket{le=\"0.0001\",endpoint=\"validate\"} 0",
-            "vramgate_review_duration_seconds_bucket{le=\"0.00025\",endpoint=\"validate\"} 1",
+            "vramgate_review_duration_seconds_bucket{endpoint=\"validate\",le=\"0.0001\"} 0",
+            "vramgate_review_duration_seconds_bucket{endpoint=\"validate\",le=\"0.00025\"} 1",
         ] {
             assert!(page.contains(line), "{line}\nis not in\n{page}");
         }
@@ -439,7 +477,10 @@ mod tests {
         for format in [Format::Plain, Format::OpenMetrics] {
             let page = metrics.encode(format).unwrap();
             assert!(page.contains("vramgate_reservations 3"), "{page}");
-            assert!(page.contains("vramgate_node_over_budget_mib{node=\"gpu-1\"} 512"), "{page}");
+            assert!(
+                page.contains("vramgate_node_over_budget_mib{node=\"gpu-1\"} 512"),
+                "{page}"
+            );
             assert!(!page.contains("vramgate_cache_age_seconds 0"), "{page}");
         }
     }

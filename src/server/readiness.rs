@@ -20,10 +20,16 @@ impl Readiness {
     /// Waits for these conditions (`"cluster cache synced"`, `"policies loaded"`, `"certificate loaded"` …).
     #[must_use]
     pub fn awaiting(conditions: &[&'static str]) -> Self {
-        let conditions: BTreeMap<_, _> =
-            conditions.iter().map(|condition| (*condition, Some("not yet".to_owned()))).collect();
+        let conditions: BTreeMap<_, _> = conditions
+            .iter()
+            .map(|condition| (*condition, Some("not yet".to_owned())))
+            .collect();
         let holds = AtomicBool::new(conditions.is_empty());
-        Self(Arc::new(Inner { conditions: Mutex::new(conditions), holds, draining: AtomicBool::new(false) }))
+        Self(Arc::new(Inner {
+            conditions: Mutex::new(conditions),
+            holds,
+            draining: AtomicBool::new(false),
+        }))
     }
 
     /// The condition holds.
@@ -57,7 +63,9 @@ impl Readiness {
     #[must_use]
     pub fn reasons(&self) -> Vec<String> {
         let conditions = self.lock();
-        let unmet = conditions.iter().filter_map(|(name, why)| why.as_ref().map(|why| format!("{name}: {why}")));
+        let unmet = conditions
+            .iter()
+            .filter_map(|(name, why)| why.as_ref().map(|why| format!("{name}: {why}")));
         let mut reasons: Vec<String> = unmet.collect();
         if self.0.draining.load(Ordering::Acquire) {
             reasons.push("shutting down".to_owned());

@@ -27,9 +27,21 @@ pub(super) fn routes(readiness: Readiness, metrics: Arc<Metrics>, page: StatusPa
         .route("/livez", get(async || "ok\n"))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_text))
-        .route("/", get(async |State(shared): State<Shared>| Html((shared.page)())))
-        .fallback(async || (StatusCode::NOT_FOUND, "there are /, /livez, /readyz and /metrics\n"))
-        .with_state(Shared { readiness, metrics, page })
+        .route(
+            "/",
+            get(async |State(shared): State<Shared>| Html((shared.page)())),
+        )
+        .fallback(async || {
+            (
+                StatusCode::NOT_FOUND,
+                "there are /, /livez, /readyz and /metrics\n",
+            )
+        })
+        .with_state(Shared {
+            readiness,
+            metrics,
+            page,
+        })
 }
 
 async fn ready(State(shared): State<Shared>) -> Response {
@@ -37,11 +49,18 @@ async fn ready(State(shared): State<Shared>) -> Response {
         return "ok\n".into_response();
     }
     let reasons = shared.readiness.reasons().join("\n");
-    (StatusCode::SERVICE_UNAVAILABLE, format!("not ready:\n{reasons}\n")).into_response()
+    (
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("not ready:\n{reasons}\n"),
+    )
+        .into_response()
 }
 
 async fn metrics_text(State(shared): State<Shared>, headers: HeaderMap) -> Response {
-    let accepts = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let accepts = headers
+        .get(header::ACCEPT)
+        .and_then(|accept| accept.to_str().ok())
+        .unwrap_or_default();
     let format = Format::accepted(accepts);
     match shared.metrics.encode(format) {
         Ok(text) => ([(header::CONTENT_TYPE, format.content_type())], text).into_response(),

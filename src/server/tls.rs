@@ -60,7 +60,9 @@ pub struct Certificates {
 
 impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Certificates").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("Certificates")
+            .field("files", &self.files)
+            .finish_non_exhaustive()
     }
 }
 
@@ -68,7 +70,10 @@ impl Certificates {
     /// A certificate (chain, leaf first) and its key from PEM files.
     pub fn from_files(cert: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
         let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|source| CertificateError::Read { path: path.clone(), source })
+            std::fs::read(path).map_err(|source| CertificateError::Read {
+                path: path.clone(),
+                source,
+            })
         };
         let content = (read(&cert)?, read(&key)?);
         Self::new(content, Some((cert, key)))
@@ -88,7 +93,11 @@ impl Certificates {
     fn new(content: (Vec<u8>, Vec<u8>), files: Option<(PathBuf, PathBuf)>) -> Result<Self, CertificateError> {
         let provider = Arc::new(ring::default_provider());
         let served = serve(content, &provider)?;
-        Ok(Self { current: ArcSwap::from_pointee(served), files, provider })
+        Ok(Self {
+            current: ArcSwap::from_pointee(served),
+            files,
+            provider,
+        })
     }
 
     /// When the served leaf stops being valid; `None` where its date cannot be read.
@@ -110,9 +119,16 @@ impl Certificates {
     /// Looks at the files once. `true` where another certificate is served from now on. On an error (half written
     /// files too: a key that does not belong to the certificate) the one in use stays.
     pub async fn reload(&self) -> Result<bool, CertificateError> {
-        let Some((cert, key)) = &self.files else { return Ok(false) };
+        let Some((cert, key)) = &self.files else {
+            return Ok(false);
+        };
         let read = async |path: &PathBuf| {
-            tokio::fs::read(path).await.map_err(|source| CertificateError::Read { path: path.clone(), source })
+            tokio::fs::read(path)
+                .await
+                .map_err(|source| CertificateError::Read {
+                    path: path.clone(),
+                    source,
+                })
         };
         let content = (read(cert).await?, read(key).await?);
         if content == self.current.load().content {
@@ -131,7 +147,10 @@ impl ResolvesServerCert for Certificates {
 }
 
 fn serve(content: (Vec<u8>, Vec<u8>), provider: &CryptoProvider) -> Result<Served, CertificateError> {
-    let pem = |what: &str, reason: String| CertificateError::Pem { what: what.to_owned(), reason };
+    let pem = |what: &str, reason: String| CertificateError::Pem {
+        what: what.to_owned(),
+        reason,
+    };
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&content.0)
         .collect::<Result<_, _>>()
         .map_err(|error| pem("the certificate", error.to_string()))?;
@@ -142,7 +161,11 @@ fn serve(content: (Vec<u8>, Vec<u8>), provider: &CryptoProvider) -> Result<Serve
     // The reason names no part of the key.
     let key = PrivateKeyDer::from_pem_slice(&content.1).map_err(|error| pem("the key", error.to_string()))?;
     let key = CertifiedKey::from_der(chain, key, provider)?;
-    Ok(Served { key: Arc::new(key), expires, content })
+    Ok(Served {
+        key: Arc::new(key),
+        expires,
+        content,
+    })
 }
 
 /// TLS 1.2 and 1.3 on ring, HTTP/2 and HTTP/1.1 by ALPN.
@@ -187,11 +210,20 @@ mod tests {
         let expires = certificates.expires().unwrap();
         assert!(!certificates.reload().await.unwrap());
         std::fs::write(&cert, &second.cert_pem).unwrap();
-        assert!(matches!(certificates.reload().await, Err(CertificateError::Unusable(_))));
+        assert!(matches!(
+            certificates.reload().await,
+            Err(CertificateError::Unusable(_))
+        ));
         std::fs::write(&cert, "").unwrap();
-        assert!(matches!(certificates.reload().await, Err(CertificateError::Pem { .. })));
+        assert!(matches!(
+            certificates.reload().await,
+            Err(CertificateError::Pem { .. })
+        ));
         std::fs::remove_file(&cert).unwrap();
-        assert!(matches!(certificates.reload().await, Err(CertificateError::Read { .. })));
+        assert!(matches!(
+            certificates.reload().await,
+            Err(CertificateError::Read { .. })
+        ));
         assert_eq!(certificates.expires(), Some(expires));
         second.write(&dir, true).unwrap();
         assert!(certificates.reload().await.unwrap());

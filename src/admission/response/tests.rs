@@ -34,8 +34,16 @@ fn a_denial_names_every_finding_with_its_field() {
         judged: true,
         policy: "built-in-default".to_owned(),
         findings: vec![
-            Finding::new(Code::Vg103, FieldPath::new("spec.containers[0].env[1]"), "is not read"),
-            Finding::new(Code::Vg201, FieldPath::new("spec.containers[0].args[3]"), "device is full"),
+            Finding::new(
+                Code::Vg103,
+                FieldPath::new("spec.containers[0].env[1]"),
+                "is not read",
+            ),
+            Finding::new(
+                Code::Vg201,
+                FieldPath::new("spec.containers[0].args[3]"),
+                "device is full",
+            ),
         ],
         placement: vec![PlacementRow {
             node: "gpu-1".to_owned(),
@@ -54,8 +62,16 @@ fn a_denial_names_every_finding_with_its_field() {
     let response = &value["response"];
     assert_eq!(response["allowed"], false);
     let status = &response["status"];
-    assert_eq!((&status["code"], &status["reason"]), (&json!(403), &json!("Forbidden")));
-    assert!(status["message"].as_str().unwrap().starts_with("VG201: device is full"));
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(403), &json!("Forbidden"))
+    );
+    assert!(
+        status["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("VG201: device is full")
+    );
     assert_eq!(
         status["details"],
         json!({"name": "chat", "group": "apps", "kind": "Deployment", "causes": [
@@ -75,16 +91,30 @@ fn a_denial_names_every_finding_with_its_field() {
 fn a_denial_is_never_without_a_text() {
     let object = object();
     let value = printed(&Answer::of("u", &object, &Verdict::default(), Texts::default()));
-    assert!(!value["response"]["status"]["message"].as_str().unwrap().is_empty());
+    assert!(
+        !value["response"]["status"]["message"]
+            .as_str()
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]
 fn warnings_are_few_short_and_one_line() {
-    let verdict = Verdict { admit: true, judged: true, ..Verdict::default() };
+    let verdict = Verdict {
+        admit: true,
+        judged: true,
+        ..Verdict::default()
+    };
     let long = "ä".repeat(300);
     let texts = Texts {
         message: String::new(),
-        warnings: vec![long, "two\nlines\u{7}".to_owned(), "third".to_owned(), "fourth".to_owned()],
+        warnings: vec![
+            long,
+            "two\nlines\u{7}".to_owned(),
+            "third".to_owned(),
+            "fourth".to_owned(),
+        ],
     };
     let object = object();
     let value = printed(&Answer::of("u", &object, &verdict, texts));
@@ -99,10 +129,16 @@ fn warnings_are_few_short_and_one_line() {
 fn a_patch_is_base64_text() {
     let operations: json_patch::Patch =
         serde_json::from_value(json!([{"op": "add", "path": "/spec/x", "value": 1}])).unwrap();
-    let verdict = Verdict { admit: true, patches: operations.0, ..Verdict::default() };
+    let verdict = Verdict {
+        admit: true,
+        patches: operations.0,
+        ..Verdict::default()
+    };
     let object = object();
     let value = printed(&Answer::of("u", &object, &verdict, Texts::default()));
-    let patch = STANDARD.decode(value["response"]["patch"].as_str().unwrap()).unwrap();
+    let patch = STANDARD
+        .decode(value["response"]["patch"].as_str().unwrap())
+        .unwrap();
     assert_eq!(
         serde_json::from_slice::<Value>(&patch).unwrap(),
         json!([{"op": "add", "path": "/spec/x", "value": 1}])
@@ -119,6 +155,9 @@ fn a_malformed_object_is_invalid_not_forbidden() {
     let object = object();
     let value = printed(&Answer::malformed("u", &object, &malformed));
     let status = &value["response"]["status"];
-    assert_eq!((&status["code"], &status["reason"]), (&json!(422), &json!("Invalid")));
+    assert_eq!(
+        (&status["code"], &status["reason"]),
+        (&json!(422), &json!("Invalid"))
+    );
     assert_eq!(status["details"]["causes"][0]["field"], malformed.path.as_str());
 }

@@ -13,7 +13,11 @@ use crate::workload::Malformed;
 /// The object as a JSON value, less what nothing reads.
 pub(super) fn lean(raw: &RawValue) -> Result<Value, serde_json::Error> {
     let mut parser = serde_json::Deserializer::from_str(raw.get());
-    let value = Without { skipped: &[], below: Some(("metadata", &["managedFields"])) }.deserialize(&mut parser)?;
+    let value = Without {
+        skipped: &[],
+        below: Some(("metadata", &["managedFields"])),
+    }
+    .deserialize(&mut parser)?;
     parser.end()?;
     Ok(value)
 }
@@ -77,9 +81,16 @@ struct ScaleSpec {
 
 /// `spec.replicas` of an `autoscaling/v1` Scale; absent means 0 there.
 pub(super) fn replicas(raw: &RawValue) -> Result<u32, Malformed> {
-    let malformed = |message: String| Malformed { path: "spec.replicas".to_owned(), message };
+    let malformed = |message: String| Malformed {
+        path: "spec.replicas".to_owned(),
+        message,
+    };
     let scale: ScaleObject = serde_json::from_str(raw.get()).map_err(|error| malformed(error.to_string()))?;
     let replicas = scale.spec.unwrap_or_default().replicas.unwrap_or(0);
-    u32::try_from(replicas)
-        .map_err(|_| malformed(format!("{replicas} is not a number of pods: write an integer from 0 to {}", i32::MAX)))
+    u32::try_from(replicas).map_err(|_| {
+        malformed(format!(
+            "{replicas} is not a number of pods: write an integer from 0 to {}",
+            i32::MAX
+        ))
+    })
 }

@@ -6,8 +6,12 @@
 pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
     const SEQUENCE: u8 = 0x30;
     const VERSION: u8 = 0xa0;
-    let (SEQUENCE, signed, _) = element(certificate)? else { return None };
-    let (SEQUENCE, mut fields, _) = element(signed)? else { return None };
+    let (SEQUENCE, signed, _) = element(certificate)? else {
+        return None;
+    };
+    let (SEQUENCE, mut fields, _) = element(signed)? else {
+        return None;
+    };
     if fields.first() == Some(&VERSION) {
         fields = element(fields)?.2;
     }
@@ -15,7 +19,9 @@ pub(super) fn not_after(certificate: &[u8]) -> Option<u64> {
     for _ in 0..3 {
         fields = element(fields)?.2;
     }
-    let (SEQUENCE, validity, _) = element(fields)? else { return None };
+    let (SEQUENCE, validity, _) = element(fields)? else {
+        return None;
+    };
     let (tag, text, _) = element(element(validity)?.2)?;
     time(tag, std::str::from_utf8(text).ok()?)
 }
@@ -28,7 +34,12 @@ fn element(bytes: &[u8]) -> Option<(u8, &[u8], &[u8])> {
         0..=0x7f => (usize::from(first), rest),
         0x81..=0x84 => {
             let (digits, rest) = rest.split_at_checked(usize::from(first & 0x7f))?;
-            (digits.iter().fold(0usize, |sum, digit| sum << 8 | usize::from(*digit)), rest)
+            (
+                digits
+                    .iter()
+                    .fold(0usize, |sum, digit| sum << 8 | usize::from(*digit)),
+                rest,
+            )
         }
         _ => return None,
     };
@@ -65,7 +76,12 @@ mod tests {
     fn both_forms_of_time_are_read() {
         assert_eq!(time(0x17, "700101000000Z"), Some(0));
         assert_eq!(time(0x18, "20380119031407Z"), Some(2_147_483_647));
-        for (tag, text) in [(0x17, "700101000000"), (0x17, "701301000000Z"), (0x18, "99991231235959"), (0x16, "x")] {
+        for (tag, text) in [
+            (0x17, "700101000000"),
+            (0x17, "701301000000Z"),
+            (0x18, "99991231235959"),
+            (0x16, "x"),
+        ] {
             assert_eq!(time(tag, text), None, "{text}");
         }
     }

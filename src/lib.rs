@@ -9,11 +9,15 @@
 
 pub mod admission;
 pub mod decision;
+pub mod demand;
 pub mod device;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
+pub mod message;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod units;

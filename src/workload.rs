@@ -2,6 +2,10 @@
 
 mod controller;
 mod null;
+pub mod owner;
 pub mod pod;
+mod rollout;
+pub mod slots;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use slots::asks_for_gpu;

@@ -226,21 +226,21 @@ pub(crate) fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
 fn distance(from: &str, to: &str) -> usize {
     let from: Vec<char> = from.chars().take(64).collect();
     let to: Vec<char> = to.chars().take(64).collect();
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=to.len()).collect();
+    let mut two_rows_up: Vec<usize> = Vec::new();
+    let mut row_above: Vec<usize> = (0..=to.len()).collect();
     for (row, letter) in from.iter().enumerate() {
         let mut current = vec![row + 1];
         for (column, other) in to.iter().enumerate() {
-            let replaced = last[column] + usize::from(letter != other);
-            let mut least = replaced.min(last[column + 1] + 1).min(current[column] + 1);
+            let replaced = row_above[column] + usize::from(letter != other);
+            let mut fewest = replaced.min(row_above[column + 1] + 1).min(current[column] + 1);
             if row > 0 && column > 0 && *letter == to[column - 1] && from[row - 1] == *other {
-                least = least.min(before_last[column - 1] + 1);
+                fewest = fewest.min(two_rows_up[column - 1] + 1);
             }
-            current.push(least);
+            current.push(fewest);
         }
-        before_last = std::mem::replace(&mut last, current);
+        two_rows_up = std::mem::replace(&mut row_above, current);
     }
-    last[to.len()]
+    row_above[to.len()]
 }
 
 #[cfg(test)]

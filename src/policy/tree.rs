@@ -32,7 +32,7 @@ pub(crate) fn path_text(path: &Path) -> String {
     let mut text = String::new();
     for step in path {
         match step {
-            Step::Item(index) => text.push_str(&format!("[{index}]")),
+            Step::Item(index) => text.extend(["[", &index.to_string(), "]"]),
             Step::Key(key)
                 if key
                     .chars()
@@ -43,7 +43,7 @@ pub(crate) fn path_text(path: &Path) -> String {
                 }
                 text.push_str(key);
             }
-            Step::Key(key) => text.push_str(&format!("[{key:?}]")),
+            Step::Key(key) => text.extend(["[", &format!("{key:?}"), "]"]),
         }
     }
     text

@@ -339,7 +339,7 @@ impl<'de> Visitor<'de> for TypeMetaVisitor<'_, 'de> {
         while self.0.api_version.is_none() || self.0.kind.is_none() {
             match map.next_key::<Key>()? {
                 Some(Key::ApiVersion) => {
-                    self.0.api_version = map.next_value::<Option<Text<'de>>>()?.map(|text| text.0)
+                    self.0.api_version = map.next_value::<Option<Text<'de>>>()?.map(|text| text.0);
                 }
                 Some(Key::Kind) => self.0.kind = map.next_value::<Option<Text<'de>>>()?.map(|text| text.0),
                 Some(Key::Other) => {
@@ -416,6 +416,10 @@ fn not_an_object() -> Malformed {
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "JSON literals read better without borrows"
+)]
 mod tests {
     use serde_json::json;
 

@@ -136,6 +136,10 @@ fn count(text: &QuantityText, path: &dyn Fn() -> FieldPath) -> Result<u32, Malfo
 }
 
 #[cfg(test)]
+#[allow(
+    clippy::needless_pass_by_value,
+    reason = "JSON literals read better without borrows"
+)]
 mod tests {
     use serde_json::{Value, json};
 

@@ -32,24 +32,19 @@ pub(super) fn total(
         }
         return Some(total);
     }
-    match expected {
-        Some(Expected { lowest, .. }) => {
-            facts.note(format!(
-                "label {label} is missing: {} is taken to have {}, the lowest known for it",
-                name(device, product),
-                lowest
-            ));
-            Some(lowest)
-        }
-        None => {
-            facts.note(format!(
-                "label {label} is missing and {} is not in the catalogue: the memory of its devices is unknown; write \
-                 the MiB that nvidia-smi prints into that label",
-                name(device, product)
-            ));
-            None
-        }
-    }
+    let Some(Expected { lowest, .. }) = expected else {
+        facts.note(format!(
+            "label {label} is missing and {} is not in the catalogue: the memory of its devices is unknown; write the \
+             MiB that nvidia-smi prints into that label",
+            name(device, product)
+        ));
+        return None;
+    };
+    facts.note(format!(
+        "label {label} is missing: {} is taken to have {lowest}, the lowest known for it",
+        name(device, product)
+    ));
+    Some(lowest)
 }
 
 /// What the catalogue says of a device.

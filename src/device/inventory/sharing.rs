@@ -63,7 +63,7 @@ pub(super) fn read(
     };
     let slots = replicas.get();
     let devices = (offer.slots / slots).max(1);
-    if offer.slots % slots == 0 {
+    if offer.slots.is_multiple_of(slots) {
         note_other_count(facts, devices, count);
     } else {
         facts.note(format!(
@@ -107,7 +107,9 @@ fn replicas(facts: &mut Facts<'_>) -> Option<NonZeroU32> {
 
 /// Slots on one device where no label tells: by the number of devices, or else all of them on one, which promises least.
 fn guessed(facts: &mut Facts<'_>, offer: &Offer<'_>, count: Option<u32>) -> NonZeroU32 {
-    let devices = count.filter(|count| offer.slots % count == 0).unwrap_or(1);
+    let devices = count
+        .filter(|count| offer.slots.is_multiple_of(*count))
+        .unwrap_or(1);
     let slots = NonZeroU32::new(offer.slots / devices).unwrap_or(NonZeroU32::MIN);
     facts.note(format!(
         "{} is shared, but label {} does not say how many slots a device has; capacity {} is read as {slots} on each of \

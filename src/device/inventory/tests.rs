@@ -1,5 +1,6 @@
 use std::num::NonZeroU32;
 
+use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
@@ -44,10 +45,11 @@ fn pools(node: &GpuNode) -> Vec<(&str, Option<u64>, Sharing, u32, u32)> {
 }
 
 fn messages(node: &GpuNode) -> String {
-    node.notes
-        .iter()
-        .map(|note| format!("{}\n", note.message))
-        .collect()
+    let messages: Vec<&str> = node.notes.iter().map(|note| note.message.as_str()).collect();
+    messages.join(
+        "
+",
+    )
 }
 
 fn labels(product: &str, memory: &str, count: &str, replicas: &str, strategy: &str) -> Value {
@@ -304,6 +306,7 @@ fn a_node_without_any_label_has_devices_of_unknown_memory() {
     assert_eq!(new.notes, []);
 }
 
+#[allow(clippy::too_many_lines, reason = "one table of contradictions")]
 #[test]
 fn contradictions_are_read_as_what_promises_less_and_noted() {
     let h100 = "NVIDIA-H100-80GB-HBM3";
@@ -510,5 +513,31 @@ fn nodes_without_gpus_are_not_kept() {
             ),
             None
         );
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_label_makes_more_of_a_node_than_its_capacity(
+        product in "(NVIDIA-L40S|A100-SXM4-80GB|New)(-MIG-(1g.10gb|INVALID))?(-SHARED)?|\\PC{0,12}",
+        memory in "[0-9]{0,6}|\\PC{0,12}",
+        count in "[0-9]{0,3}|\\PC{0,12}",
+        replicas in "[0-9]{0,3}|\\PC{0,12}",
+        strategy in "none|time-slicing|mps||\\PC{0,12}",
+        resource in "nvidia.com/(gpu|mig-1g.10gb)(.shared)?",
+        capacity in "[0-9]{1,3}|\\PC{0,12}",
+    ) {
+        let read = read(
+            &node(&labels(&product, &memory, &count, &replicas, &strategy), &json!({ resource: capacity })),
+            MissingFacts::Exclusive,
+            Catalogue::embedded(),
+        );
+        for pool in read.iter().flat_map(|read| &read.pools) {
+            let slots = u64::from(pool.slots);
+            let each = u64::from(pool.sharing.slots_per_device());
+            prop_assert!(pool.devices >= 1 && pool.usable_slots <= pool.slots);
+            prop_assert!(pool.devices == 1 || u64::from(pool.devices) * each <= slots, "{pool:?}");
+            prop_assert!(pool.total != Some(Mib::ZERO));
+        }
     }
 }

@@ -17,14 +17,12 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 fn set_of(specs: &[(&str, &str)]) -> PolicySet {
-    let text: String = specs
-        .iter()
-        .map(|(name, spec)| {
-            format!(
-                "---\napiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n"
-            )
-        })
-        .collect();
+    let document = |(name, spec): &(&str, &str)| {
+        format!(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+        )
+    };
+    let text = specs.iter().map(document).collect::<Vec<_>>().join("---\n");
     PolicySet::from_documents(file::parse(&text, "test").unwrap()).unwrap()
 }
 

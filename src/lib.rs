@@ -7,6 +7,8 @@
 //!
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
+#[cfg(feature = "server")]
+pub mod cluster;
 pub mod decision;
 pub mod device;
 pub mod engine;

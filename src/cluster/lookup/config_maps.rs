@@ -9,7 +9,7 @@ use futures::stream::FuturesUnordered;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{LookUpError, LookUps, namespaced};
+use super::{LookUpError, LookUps, described, namespaced};
 use crate::engine::{LookUp, Sources};
 
 /// Entries from which on outdated ones are thrown away.
@@ -68,6 +68,16 @@ enum Outcome {
     NotRead { reason: String, settled: bool },
 }
 
+impl Outcome {
+    /// For a reason that may pass.
+    fn not_read(error: &LookUpError) -> Self {
+        Self::NotRead {
+            reason: error.to_string(),
+            settled: false,
+        }
+    }
+}
+
 /// ConfigMaps as they were fetched for one reading.
 #[derive(Debug, Default)]
 pub struct Fetched(BTreeMap<String, BTreeMap<String, Outcome>>);
@@ -122,9 +132,9 @@ impl LookUps {
             if allowed {
                 asked.push(async move {
                     let outcome = timeout_at(deadline, self.config_map(&key, within)).await;
-                    let outcome = outcome.unwrap_or_else(|_| Outcome::NotRead {
-                        reason: format!("the API server did not answer within {} ms", within.as_millis()),
-                        settled: false,
+                    let outcome = outcome.unwrap_or_else(|_| {
+                        let what = described("configmap", &key.0, &key.1);
+                        Outcome::not_read(&LookUpError::TimedOut { what, within })
                     });
                     (key, outcome)
                 });

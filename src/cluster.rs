@@ -142,7 +142,7 @@ impl<F: Facts> Cluster<F> {
         let mut pod_fold = PodFold::new(
             Arc::clone(&self.facts),
             Arc::clone(&self.reader),
-            self.look_ups.clone(),
+            self.look_ups.in_background(),
             self.metrics.clone(),
             self.timing.clone(),
         );
@@ -161,7 +161,7 @@ impl<F: Facts> Cluster<F> {
             facts: Arc::clone(&self.facts),
             clock: Arc::clone(&self.clock),
             freshness: Arc::clone(&self.freshness),
-            look_ups: self.look_ups.clone(),
+            look_ups: self.look_ups.in_background(),
             metrics: self.metrics.clone(),
             timing: self.timing.clone(),
         };

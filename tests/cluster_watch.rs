@@ -2,7 +2,13 @@
 //! that are gone, connections that break, objects that do not decode.
 
 #![cfg(feature = "server")]
-#![allow(clippy::print_stdout, missing_docs)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test may stop at once"
+)]
+#![allow(missing_docs, reason = "a test is no library")]
 
 #[path = "cluster_watch/api_server.rs"]
 mod api_server;
@@ -293,6 +299,29 @@ async fn changes_are_followed() {
     )
     .await;
     assert_eq!(running.api.requests("LIST pods"), 1);
+}
+
+#[tokio::test]
+async fn a_burst_of_changes_is_folded_in_batches_without_a_loss() {
+    let small = Timing { batch: 7, ..timing() };
+    let running = Running::start(ApiServer::start().await, small).await;
+    running.until_ready().await;
+    let lines: Vec<String> = (0..100)
+        .map(|index| {
+            let mut pod = gpu_pod(&format!("p{index:03}"));
+            pod["metadata"]["resourceVersion"] = (1000 + index).to_string().into();
+            format!("{{\"type\":\"ADDED\",\"object\":{pod}}}")
+        })
+        .collect();
+    running.api.line("pods", &lines.join("\n"));
+    until(
+        "all",
+        || running.pods().len() == 100,
+        || running.pods().len().to_string(),
+    )
+    .await;
+    assert_eq!(running.api.requests("LIST pods"), 1);
+    assert!(running.metric("vramgate_watch_events_total{watch=\"pods\",type=\"applied\"} 100"));
 }
 
 #[tokio::test]
@@ -663,16 +692,16 @@ async fn the_labels_of_a_namespace_that_no_watch_told_of_are_asked_for() {
 #[tokio::test]
 async fn owners_say_how_many_pods_they_want() {
     let api = ApiServer::start().await;
-    let owned = |name: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "team", "uid": format!("uid-{name}")}, "spec": spec});
-    api.set("replicasets", owned("rs", json!({"replicas": 3})));
-    api.set("statefulsets", owned("sts", json!({"replicas": 0})));
-    api.set("replicationcontrollers", owned("rc", json!({})));
-    api.set("jobs", owned("job", json!({"parallelism": 4, "completions": 9})));
+    let object = |name: &str, spec: Value| json!({"metadata": {"name": name, "namespace": "team", "uid": format!("uid-{name}")}, "spec": spec});
+    api.set("replicasets", object("rs", json!({"replicas": 3})));
+    api.set("statefulsets", object("sts", json!({"replicas": 0})));
+    api.set("replicationcontrollers", object("rc", json!({})));
+    api.set("jobs", object("job", json!({"parallelism": 4, "completions": 9})));
     let running = Running::start(api, timing()).await;
     let owner = |api_version: &str, kind: &str, name: &str| OwnerReference {
-        api_version: api_version.to_owned(),
-        kind: kind.to_owned(),
-        name: name.to_owned(),
+        api_version: api_version.to_object(),
+        kind: kind.to_object(),
+        name: name.to_object(),
         uid: format!("uid-{name}"),
         controller: true,
     };
@@ -685,7 +714,7 @@ async fn owners_say_how_many_pods_they_want() {
     assert_eq!(wants(&owner("apps/v1", "DaemonSet", "ds")).await, None);
     assert_eq!(wants(&owner("apps/v1", "ReplicaSet", "gone")).await, None);
     let namesake = OwnerReference {
-        uid: "another".to_owned(),
+        uid: "another".to_object(),
         ..replica_set.clone()
     };
     assert_eq!(wants(&namesake).await, None);
@@ -715,9 +744,9 @@ async fn a_workload_that_is_not_there_is_said_to_be_missing() {
 
 fn reservation(name: &str, uid: &str) -> Reservation {
     Reservation {
-        uid: uid.to_owned(),
-        namespace: "team".to_owned(),
-        name: name.to_owned(),
+        uid: uid.to_object(),
+        namespace: "team".to_object(),
+        name: name.to_object(),
     }
 }
 
@@ -754,11 +783,11 @@ async fn old_reservations_end_only_when_their_pod_does_not_exist() {
         .reservations
         .push(reservation("unknown", "uid-unknown"));
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!running.facts().released.contains(&"uid-unknown".to_owned()));
+    assert!(!running.facts().released.contains(&"uid-unknown".to_object()));
     running.api.refuse("pods", None);
     until(
         "released",
-        || running.facts().released.contains(&"uid-unknown".to_owned()),
+        || running.facts().released.contains(&"uid-unknown".to_object()),
         String::new,
     )
     .await;
@@ -768,11 +797,11 @@ async fn old_reservations_end_only_when_their_pod_does_not_exist() {
 async fn a_device_above_its_budget_is_told_on_its_node() {
     let running = Running::ready(ApiServer::start().await).await;
     running.facts().over_budget = vec![OverBudget {
-        node: "n".to_owned(),
-        resource: "nvidia.com/gpu".to_owned(),
+        node: "n".to_object(),
+        resource: "nvidia.com/gpu".to_object(),
         promised: vramgate::units::Mib::new(80_000),
         budget: vramgate::units::Mib::new(73_403),
-        sentence: "80000 MiB are promised of 73403 MiB.".to_owned(),
+        sentence: "80000 MiB are promised of 73403 MiB.".to_object(),
     }];
     until("told", || running.api.posted().len() == 1, String::new).await;
     assert!(running.metric("vramgate_over_budget 1"));

@@ -51,12 +51,11 @@ pub enum ConnectError {
 
 /// A client for the cluster of a kubeconfig file, or of the pod that this runs in. Asks nothing of the API server yet.
 pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> {
-    let (config, origin) = match kubeconfig {
-        Some(path) => (from_file(path).await?, format!("kubeconfig {}", path.display())),
-        None => {
-            let config = Config::incluster().map_err(|error| ConnectError::NotInCluster(Box::new(error)))?;
-            (config, "service account of the pod".to_owned())
-        }
+    let (config, origin) = if let Some(path) = kubeconfig {
+        (from_file(path).await?, format!("kubeconfig {}", path.display()))
+    } else {
+        let config = Config::incluster().map_err(|error| ConnectError::NotInCluster(Box::new(error)))?;
+        (config, "service account of the pod".to_owned())
     };
     client(config).map_err(|error| ConnectError::Client {
         origin,

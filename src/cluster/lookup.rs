@@ -27,8 +27,10 @@ pub use config_maps::Fetched;
 use config_maps::ConfigMaps;
 use owners::Owners;
 
-/// Look-ups in flight at once. More wait, within their deadlines.
+/// Look-ups of reviews in flight at once. More wait, within their deadlines.
 const AT_ONCE: usize = 32;
+/// Look-ups in flight at once for which no review waits.
+const AT_ONCE_IN_BACKGROUND: usize = 8;
 
 /// Why a look-up gave no object.
 #[derive(Debug, thiserror::Error)]
@@ -105,6 +107,14 @@ impl LookUps {
             namespaces: Namespaces::default(),
             config_maps: Arc::default(),
             owners: Arc::default(),
+        }
+    }
+
+    /// The same look-ups and caches for work that no review waits for, so that it takes no place of theirs.
+    pub(super) fn in_background(&self) -> Self {
+        Self {
+            at_once: Arc::new(Semaphore::new(AT_ONCE_IN_BACKGROUND)),
+            ..self.clone()
         }
     }
 
@@ -190,10 +200,32 @@ impl LookUps {
             .await
     }
 
-    /// One object, within a deadline that includes the wait for a free place.
+    /// One object, within a deadline that includes the wait for a place.
     pub(super) async fn get_within<T: DeserializeOwned>(
         &self,
         within: Duration,
+        path: &str,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<T, LookUpError> {
+        let asked = async {
+            // The semaphore is never closed.
+            let _place = self.at_once.acquire().await;
+            self.ask(path, kind, namespace, name).await
+        };
+        timeout(within, asked).await.unwrap_or_else(|_| {
+            self.metrics.looked_up(kind, "timeout");
+            Err(LookUpError::TimedOut {
+                what: described(kind, namespace, name),
+                within,
+            })
+        })
+    }
+
+    /// One object, for callers that keep the deadline and the number of questions.
+    async fn ask<T: DeserializeOwned>(
+        &self,
         path: &str,
         kind: &'static str,
         namespace: &str,
@@ -205,8 +237,6 @@ impl LookUps {
             if !is_object_name(name) || !(namespace.is_empty() || is_object_name(namespace)) {
                 return Err(LookUpError::NotFound { what: what() });
             }
-            // The semaphore is never closed.
-            let _place = self.at_once.acquire().await;
             let call = Request::new(path)
                 .get(name, &GetParams::default())
                 .map_err(|error| failed(what(), kube::Error::BuildRequest(error)))?;
@@ -220,13 +250,9 @@ impl LookUps {
                 reason: error.to_string(),
             })
         };
-        let result = timeout(within, asked)
-            .await
-            .unwrap_or_else(|_| Err(LookUpError::TimedOut { what: what(), within }));
-        self.metrics.looked_up(
-            kind,
-            result.as_ref().map_or_else(LookUpError::result, |_| "found"),
-        );
+        let result = asked.await;
+        let label = result.as_ref().map_or_else(LookUpError::result, |_| "found");
+        self.metrics.looked_up(kind, label);
         result
     }
 }

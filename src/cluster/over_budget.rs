@@ -125,14 +125,14 @@ impl Reporter {
 }
 
 fn event(telling: &Telling, instance: &str, now: Timestamp) -> Event {
-    let ((node, _), kind, reason, note) = match telling {
+    let ((node, _), severity, reason, text) = match telling {
         Telling::Above(key, sentence) => (key, "Warning", "GPUMemoryOverBudget", sentence.clone()),
         Telling::Within(key) => {
-            let note = format!(
+            let text = format!(
                 "The devices of {} are within their GPU memory budget again.",
                 key.1
             );
-            (key, "Normal", "GPUMemoryWithinBudget", note)
+            (key, "Normal", "GPUMemoryWithinBudget", text)
         }
     };
     // A node's name can be as long as an Event's may be; the suffix makes the name unique.
@@ -144,10 +144,10 @@ fn event(telling: &Telling, instance: &str, now: Timestamp) -> Event {
             ..ObjectMeta::default()
         },
         event_time: Some(MicroTime(now)),
-        type_: Some(kind.to_owned()),
+        type_: Some(severity.to_owned()),
         reason: Some(reason.to_owned()),
         action: Some("CountGPUMemory".to_owned()),
-        note: Some(cut(&note, LONGEST_NOTE).to_owned()),
+        note: Some(cut(&text, LONGEST_NOTE).to_owned()),
         regarding: Some(ObjectReference {
             api_version: Some("v1".to_owned()),
             kind: Some("Node".to_owned()),

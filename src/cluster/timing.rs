@@ -51,7 +51,7 @@ impl Default for Timing {
             silence: Duration::from_secs(150),
             watch_seconds: 290,
             page: 500,
-            page_timeout: Duration::from_secs(60),
+            page_timeout: Duration::from_mins(1),
             first_batch: 500,
             batch: 50,
             look_up: Duration::from_millis(300),

@@ -15,7 +15,7 @@ use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
@@ -153,7 +153,7 @@ impl Follower {
                 }
                 Err(failure) => {
                     self.pause(&mut backoff, "watch", &failure).await;
-                    if !failure.is_desync() && backoff.failures() % FAILURES_BEFORE_LIST != 0 {
+                    if !failure.is_desync() && !backoff.failures().is_multiple_of(FAILURES_BEFORE_LIST) {
                         version = Some(at);
                     }
                 }
@@ -225,9 +225,10 @@ impl Follower {
         // What was read of a line stays here when a read is given up for something else.
         let mut line = Vec::new();
         let mut batch = Vec::new();
+        let silence = self.timing.silence;
+        let mut heard = Instant::now();
         loop {
             let read = if batch.is_empty() {
-                let wait = self.timing.silence;
                 let due = async {
                     match fold.due() {
                         Some(due) => tokio::time::sleep_until(due).await,
@@ -235,8 +236,8 @@ impl Follower {
                     }
                 };
                 tokio::select! {
-                    read = timeout(wait, stream.read_until(b'\n', &mut line)) => {
-                        read.map_err(|_| Failure::Silent(wait))?
+                    read = timeout_at(heard + silence, stream.read_until(b'\n', &mut line)) => {
+                        read.map_err(|_| Failure::Silent(silence))?
                     }
                     _ = refreshes.changed() => return Ok(End::Refresh),
                     () = due => {
@@ -246,14 +247,19 @@ impl Follower {
                 }
             } else {
                 // More that is there already joins the batch.
-                match stream.read_until(b'\n', &mut line).now_or_never() {
-                    Some(read) if batch.len() < self.timing.batch => read,
-                    _ => {
-                        fold.changed(std::mem::take(&mut batch)).await;
-                        continue;
-                    }
-                }
+                let full = batch.len() >= self.timing.batch;
+                let more = if full {
+                    None
+                } else {
+                    stream.read_until(b'\n', &mut line).now_or_never()
+                };
+                let Some(read) = more else {
+                    fold.changed(std::mem::take(&mut batch)).await;
+                    continue;
+                };
+                read
             };
+            heard = Instant::now();
             let end = match read {
                 Ok(_) if line.last() == Some(&b'\n') => self.take_line(&line, &mut batch, version).err(),
                 // The end of the stream; a line that it cut is told again by the next watch.

@@ -252,7 +252,7 @@ impl ApiServer {
         } else {
             String::new()
         };
-        axum::body::Body::from(
+        Body::from(
             json!({"kind": "List", "metadata": {"resourceVersion": shared.version.to_string(), "continue": next},
                 "items": objects[from..to]})
             .to_string(),

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use tokio::task::yield_now;
 use tokio::time::Instant;
 use tracing::debug;
 
@@ -93,7 +94,7 @@ impl<F: Facts> PodFold<F> {
             let uid = pod.metadata.uid.clone();
             match self.known.get(&uid) {
                 Some(Some(hash)) if *hash == fingerprint(&pod) && !steps.contains_key(&uid) => {
-                    self.known.touch(&uid)
+                    self.known.touch(&uid);
                 }
                 _ => {
                     self.known.set(&uid, None);
@@ -138,14 +139,18 @@ impl<F: Facts> PodFold<F> {
         let nothing = Fetched::default();
         let mut plain = plain.into_iter();
         while !plain.as_slice().is_empty() {
-            let mut facts = lock(&self.facts);
-            for (uid, step) in plain.by_ref().take(batch.max(1)) {
-                self.waiting.remove(&uid);
-                match step {
-                    Step::Set(pod) => facts.set_pod(&pod, &nothing),
-                    Step::Remove => facts.remove_pod(&uid),
+            {
+                let mut facts = lock(&self.facts);
+                for (uid, step) in plain.by_ref().take(batch.max(1)) {
+                    self.waiting.remove(&uid);
+                    match step {
+                        Step::Set(pod) => facts.set_pod(&pod, &nothing),
+                        Step::Remove => facts.remove_pod(&uid),
+                    }
                 }
             }
+            // Reviews that wait for the lock get their turn.
+            yield_now().await;
         }
         let mut naming = naming.into_iter();
         while !naming.as_slice().is_empty() {

@@ -131,8 +131,9 @@ impl LookUps {
         for (key, allowed) in wanted {
             if allowed {
                 asked.push(async move {
-                    let outcome = timeout_at(deadline, self.config_map(&key, within)).await;
+                    let outcome = timeout_at(deadline, self.config_map(&key)).await;
                     let outcome = outcome.unwrap_or_else(|_| {
+                        self.metrics.looked_up("configmap", "timeout");
                         let what = described("configmap", &key.0, &key.1);
                         Outcome::not_read(&LookUpError::TimedOut { what, within })
                     });
@@ -155,7 +156,9 @@ impl LookUps {
         fetched
     }
 
-    async fn config_map(&self, key: &Key, within: Duration) -> Outcome {
+    async fn config_map(&self, key: &Key) -> Outcome {
+        // Before the lock: who holds the lock must not wait for a place behind others. The semaphore is never closed.
+        let _place = self.at_once.acquire().await;
         let ttl = self.timing.config_map_ttl;
         let place = self.config_maps.place(key, ttl);
         let mut entry = place.lock().await;
@@ -167,10 +170,7 @@ impl LookUps {
         let path = namespaced("", "v1", namespace, "configmaps");
         // The answer tells the state of some time after the question.
         let read = Instant::now();
-        match self
-            .get_within::<ConfigMap>(within, &path, "configmap", namespace, name)
-            .await
-        {
+        match self.ask::<ConfigMap>(&path, "configmap", namespace, name).await {
             Ok(found) => {
                 let resource_version = found.metadata.resource_version;
                 let data = match entry.take() {

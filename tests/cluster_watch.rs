@@ -22,7 +22,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vramgate::cluster::{
-    Cluster, Freshness, LookUpError, LookUps, Metrics, OverBudget, Refresh, Timing, Watched, connect,
+    Cluster, ConnectError, Freshness, LookUpError, LookUps, Metrics, OverBudget, Refresh, Timing, Watched,
+    connect,
 };
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Reservation};
@@ -699,9 +700,9 @@ async fn owners_say_how_many_pods_they_want() {
     api.set("jobs", object("job", json!({"parallelism": 4, "completions": 9})));
     let running = Running::start(api, timing()).await;
     let owner = |api_version: &str, kind: &str, name: &str| OwnerReference {
-        api_version: api_version.to_object(),
-        kind: kind.to_object(),
-        name: name.to_object(),
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: name.to_owned(),
         uid: format!("uid-{name}"),
         controller: true,
     };
@@ -714,7 +715,7 @@ async fn owners_say_how_many_pods_they_want() {
     assert_eq!(wants(&owner("apps/v1", "DaemonSet", "ds")).await, None);
     assert_eq!(wants(&owner("apps/v1", "ReplicaSet", "gone")).await, None);
     let namesake = OwnerReference {
-        uid: "another".to_object(),
+        uid: "another".to_owned(),
         ..replica_set.clone()
     };
     assert_eq!(wants(&namesake).await, None);
@@ -744,9 +745,9 @@ async fn a_workload_that_is_not_there_is_said_to_be_missing() {
 
 fn reservation(name: &str, uid: &str) -> Reservation {
     Reservation {
-        uid: uid.to_object(),
-        namespace: "team".to_object(),
-        name: name.to_object(),
+        uid: uid.to_owned(),
+        namespace: "team".to_owned(),
+        name: name.to_owned(),
     }
 }
 
@@ -775,7 +776,10 @@ async fn old_reservations_end_only_when_their_pod_does_not_exist() {
         released.into_iter().collect::<Vec<_>>(),
         ["uid-gone", "uid-of-the-former"]
     );
-    assert_eq!(running.facts().asked_before, Some(Moment(1_000_000 - 65_000)));
+    assert_eq!(
+        running.facts().asked_before.get(),
+        Some(Moment(1_000_000 - 65_000))
+    );
     // An API server that does not answer ends no reservation.
     running.api.refuse("pods", Some(500));
     running
@@ -783,11 +787,11 @@ async fn old_reservations_end_only_when_their_pod_does_not_exist() {
         .reservations
         .push(reservation("unknown", "uid-unknown"));
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!running.facts().released.contains(&"uid-unknown".to_object()));
+    assert!(!running.facts().released.contains(&"uid-unknown".to_owned()));
     running.api.refuse("pods", None);
     until(
         "released",
-        || running.facts().released.contains(&"uid-unknown".to_object()),
+        || running.facts().released.contains(&"uid-unknown".to_owned()),
         String::new,
     )
     .await;
@@ -797,11 +801,11 @@ async fn old_reservations_end_only_when_their_pod_does_not_exist() {
 async fn a_device_above_its_budget_is_told_on_its_node() {
     let running = Running::ready(ApiServer::start().await).await;
     running.facts().over_budget = vec![OverBudget {
-        node: "n".to_object(),
-        resource: "nvidia.com/gpu".to_object(),
+        node: "n".to_owned(),
+        resource: "nvidia.com/gpu".to_owned(),
         promised: vramgate::units::Mib::new(80_000),
         budget: vramgate::units::Mib::new(73_403),
-        sentence: "80000 MiB are promised of 73403 MiB.".to_object(),
+        sentence: "80000 MiB are promised of 73403 MiB.".to_owned(),
     }];
     until("told", || running.api.posted().len() == 1, String::new).await;
     assert!(running.metric("vramgate_over_budget 1"));
@@ -815,4 +819,105 @@ async fn a_device_above_its_budget_is_told_on_its_node() {
         (&posted[0]["type"], &posted[1]["type"]),
         (&json!("Warning"), &json!("Normal"))
     );
+}
+
+#[tokio::test]
+async fn an_event_that_may_not_be_written_is_counted_and_stops_nothing() {
+    let api = ApiServer::start().await;
+    api.refuse("events", Some(403));
+    let running = Running::ready(api).await;
+    running.facts().over_budget = vec![OverBudget {
+        node: "n".to_owned(),
+        resource: "nvidia.com/gpu".to_owned(),
+        promised: vramgate::units::Mib::new(2),
+        budget: vramgate::units::Mib::new(1),
+        sentence: "too much".to_owned(),
+    }];
+    until(
+        "counted",
+        || running.metric("vramgate_events_failed_total 1"),
+        String::new,
+    )
+    .await;
+    running.facts().reservations.push(reservation("gone", "uid-gone"));
+    until(
+        "housekeeping goes on",
+        || running.facts().released.len() == 1,
+        String::new,
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_version_that_no_watch_can_start_from_is_given_up() {
+    let running = Running::ready(ApiServer::start().await).await;
+    running.api.refuse("WATCH pods", Some(504));
+    running.api.cut("pods", true);
+    running.api.set_unseen("pods", gpu_pod("a"));
+    until(
+        "a new list",
+        || running.api.requests("LIST pods") >= 2,
+        String::new,
+    )
+    .await;
+    assert!(running.api.requests("WATCH pods") >= 5);
+    running.until_pods(&["a"]).await;
+    running.api.refuse("WATCH pods", None);
+    running.api.set("pods", gpu_pod("b"));
+    running.until_pods(&["a", "b"]).await;
+}
+
+#[tokio::test]
+async fn a_server_that_drops_every_watch_is_not_asked_in_a_tight_loop() {
+    let running = Running::ready(ApiServer::start().await).await;
+    let before = running.api.requests("WATCH pods");
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_millis(600) {
+        running.api.cut("pods", false);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let asked = running.api.requests("WATCH pods") - before;
+    assert!((3..=25).contains(&asked), "{asked} watches in 0.6 s");
+}
+
+#[tokio::test]
+async fn a_task_that_breaks_down_is_told_to_the_caller() {
+    let api = ApiServer::start().await;
+    api.set("pods", gpu_pod("a"));
+    let facts = Arc::new(Mutex::new(Recorder {
+        breaks_at: Some("uid-a".to_owned()),
+        ..Recorder::default()
+    }));
+    let client = connect(Some(&kubeconfig(&api))).await.unwrap();
+    let cluster = Cluster::new(client, facts, Arc::new(ByLabel), Arc::new(|| Moment(0)), timing());
+    let stopped = tokio::time::timeout(Duration::from_secs(5), cluster.run())
+        .await
+        .unwrap();
+    assert_eq!(stopped.task, "watches pods");
+    assert!(stopped.reason.contains("told to break down"), "{stopped}");
+}
+
+#[tokio::test]
+async fn a_kubeconfig_with_tls_and_a_token_makes_a_client() {
+    let certified = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let path = std::env::temp_dir().join(format!("vramgate-tls-test-{}", std::process::id()));
+    let ca = path.with_extension("crt");
+    std::fs::write(&ca, certified.cert.pem()).unwrap();
+    let config = |token_line: &str| {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: it\ncontexts:\n- name: it\n  context: {{cluster: it, user: it}}\n\
+             clusters:\n- name: it\n  cluster: {{server: \"https://127.0.0.1:9\", certificate-authority: {}}}\n\
+             users:\n- name: it\n  user:\n{token_line}\n",
+            ca.display()
+        )
+    };
+    std::fs::write(&path, config("    token: secret-word")).unwrap();
+    connect(Some(&path)).await.unwrap();
+    // A token beside a syntax error does not get into the message.
+    std::fs::write(&path, config("    token: secret-word\n   client-key: [")).unwrap();
+    let error = connect(Some(&path)).await.err().expect("broken");
+    assert!(matches!(error, ConnectError::Broken { .. }));
+    assert!(!error.to_string().contains("secret-word"), "{error}");
+    let _ = std::fs::remove_file(path);
+    let _ = std::fs::remove_file(ca);
 }

@@ -184,7 +184,7 @@ impl ApiServer {
         shared.expired.insert(resource.to_owned(), (version, over_http));
     }
 
-    /// Every request for the resource gets this status.
+    /// Every request for the resource (`pods`), or with one verb for it (`WATCH pods`), gets this status.
     pub fn refuse(&self, resource: &str, status: Option<u16>) {
         let mut shared = self.shared();
         match status {
@@ -363,7 +363,11 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         let mut shared = server.shared();
         *shared.requests.entry(format!("{verb} {resource}")).or_default() += 1;
         (
-            shared.refused.get(resource).copied(),
+            shared
+                .refused
+                .get(resource)
+                .or(shared.refused.get(&format!("{verb} {resource}")))
+                .copied(),
             name.and_then(|name| shared.slow.get(name).copied()),
         )
     };

@@ -1,5 +1,6 @@
 //! Facts that are only written down.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
@@ -17,7 +18,9 @@ pub struct Recorder {
     pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
     pub reservations: Vec<Reservation>,
     pub released: Vec<String>,
-    pub asked_before: Option<Moment>,
+    pub asked_before: Cell<Option<Moment>>,
+    /// Breaks down when this pod is set.
+    pub breaks_at: Option<String>,
     pub over_budget: Vec<OverBudget>,
     pub log: Vec<String>,
 }
@@ -36,6 +39,7 @@ impl Facts for Recorder {
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
         let uid = pod.metadata.uid.clone();
         self.log.push(format!("set {uid}"));
+        assert_ne!(self.breaks_at.as_ref(), Some(&uid), "told to break down");
         let seen = ByLabel.config_maps(pod).into_iter().map(|name| {
             match sources.config_map(&pod.metadata.namespace, &name) {
                 LookUp::Found(data) => format!("{name}={data:?}"),
@@ -60,7 +64,7 @@ impl Facts for Recorder {
     }
 
     fn stale(&self, before: Moment) -> Vec<Reservation> {
-        assert_eq!(before, Moment(1_000_000 - 65_000));
+        self.asked_before.set(Some(before));
         self.reservations
             .iter()
             .filter(|held| !self.released.contains(&held.uid))
@@ -69,7 +73,6 @@ impl Facts for Recorder {
     }
 
     fn release(&mut self, uid: &str) {
-        self.asked_before = Some(Moment(1_000_000 - 65_000));
         self.released.push(uid.to_owned());
     }
 

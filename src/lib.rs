@@ -8,6 +8,8 @@
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
 pub mod admission;
+#[cfg(feature = "server")]
+pub mod cluster;
 pub mod decision;
 pub mod demand;
 pub mod device;

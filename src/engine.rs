@@ -379,3 +379,9 @@ pub struct ImageRule {
     /// (`GPU_MEMORY_UTILIZATION` -> `--gpu-memory-utilization`). An option on the command line wins over the variable.
     pub variables: BTreeMap<String, String>,
 }
+
+/// What every engine in a container will take.
+#[must_use]
+pub fn read(_pod: &Pod, _placed: Placed<'_>, _sources: &dyn Sources, _rules: &[ImageRule]) -> Vec<Reading> {
+    Vec::new()
+}

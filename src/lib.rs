@@ -9,9 +9,11 @@
 
 pub mod decision;
 pub mod device;
+pub mod document;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
+pub mod manifest;
 pub mod policy;
 pub mod units;
 pub mod workload;

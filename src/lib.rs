@@ -15,5 +15,6 @@ pub mod finding;
 pub mod ledger;
 pub mod manifest;
 pub mod policy;
+pub mod snapshot;
 pub mod units;
 pub mod workload;

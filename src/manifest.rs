@@ -18,8 +18,8 @@ mod yaml;
 
 pub use walk::Limits;
 
-/// Levels of nesting that an object may have. API objects have about 20.
-pub const MAX_DEPTH: usize = 100;
+/// Levels of nesting that a YAML document may have (JSON: 127). API objects have about 20, custom resource definitions 40.
+pub const MAX_DEPTH: usize = 64;
 
 /// Where an object stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

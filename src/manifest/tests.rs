@@ -146,7 +146,7 @@ fn broken_text_is_an_error_with_its_line_in_the_file() {
 fn nesting_is_limited_in_both_syntaxes() {
     for depth in [150, 100_000] {
         let json = format!(r#"{{"apiVersion":"v1","kind":"Pod","spec":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-        assert!(error_of(&json).contains("100 levels"), "{depth}: {}", error_of(&json));
+        assert!(error_of(&json).contains("64 levels"), "{depth}: {}", error_of(&json));
         let yaml = format!("apiVersion: v1\nkind: Pod\nspec: {}{}\n", "[".repeat(depth), "]".repeat(depth));
         assert!(objects_fail(&yaml));
     }
@@ -154,7 +154,7 @@ fn nesting_is_limited_in_both_syntaxes() {
     for level in 1..150 {
         block.push_str(&format!("{}a:\n", " ".repeat(level)));
     }
-    assert!(error_of(&block).contains("100 levels"), "{}", error_of(&block));
+    assert!(error_of(&block).contains("64 levels"), "{}", error_of(&block));
 }
 
 #[test]
@@ -186,7 +186,6 @@ fn numbers_that_json_cannot_hold_are_errors() {
         "apiVersion: v1\nkind: Pod\nspec: {a: .nan}\n",
         "apiVersion: v1\nkind: Pod\nspec: {a: .inf}\n",
         "{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"spec\":{\"a\":1e309}}",
-        "apiVersion: v1\nkind: Pod\nspec: {a: 99999999999999999999999}\n",
     ] {
         assert!(objects_fail(text), "{text}");
     }

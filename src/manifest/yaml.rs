@@ -7,7 +7,7 @@ use serde_saphyr::{Error, Options, SnippetMode};
 use super::walk::Walk;
 use super::{MAX_DEPTH, ManifestError};
 
-pub(super) const TOO_DEEP: &str = "nested more than 100 levels deep; no API object is";
+pub(super) const TOO_DEEP: &str = "nested too deeply: no API object has more than 64 levels";
 
 /// Events that aliases may add to one document. Real manifests repeat a few labels; a bomb repeats itself.
 const MAX_ALIAS_EVENTS: usize = 100_000;

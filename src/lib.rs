@@ -7,14 +7,20 @@
 //!
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod decision;
+pub mod demand;
 pub mod device;
 pub mod document;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
 pub mod manifest;
+pub mod message;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
 pub mod snapshot;
 pub mod units;
 pub mod workload;

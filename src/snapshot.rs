@@ -130,6 +130,13 @@ impl Snapshot {
         self.workloads.get(&Key::of(workload)).map(AsRef::as_ref)
     }
 
+    /// The object of this kind, namespace and name.
+    #[must_use]
+    pub fn workload(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<&Workload> {
+        let key = Key { namespace: namespace.to_owned(), kind: kind.as_str().to_owned(), name: name.to_owned() };
+        self.workloads.get(&key).map(AsRef::as_ref)
+    }
+
     /// Labels of a namespace, with the one that every namespace has.
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {

@@ -48,6 +48,20 @@ impl Explained {
         }
         Self { object: workload.object.clone(), replicas: workload.replicas.into(), containers }
     }
+
+    /// How many pods the object makes, in words: `4 pods, 1 more in a rollout`.
+    #[must_use]
+    pub fn pods(&self) -> String {
+        let Replicas { desired, surge, max } = self.replicas;
+        let mut text = format!("{desired} pod{}", if desired == 1 { "" } else { "s" });
+        if surge > 0 {
+            text.push_str(&format!(", {surge} more in a rollout"));
+        }
+        if let Some(max) = max {
+            text.push_str(&format!(", at most {max} by an autoscaler"));
+        }
+        text
+    }
 }
 
 /// How one container starts one engine.

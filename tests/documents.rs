@@ -12,7 +12,7 @@ fn repository(path: &str) -> PathBuf {
 }
 
 #[test]
-fn every_example_policy_loads_without_a_notice() {
+fn every_example_policy_loads_and_says_what_has_no_effect_yet() {
     let mut documents = Vec::new();
     for entry in fs::read_dir(repository("policies")).unwrap() {
         let path = entry.unwrap().path();
@@ -24,7 +24,16 @@ fn every_example_policy_loads_without_a_notice() {
             .unwrap_or_else(|errors| panic!("{errors}"));
         assert_eq!(read.len(), 1, "{name}");
         let policy = &read[0];
-        assert_eq!(policy.notices, [], "{name}");
+        let notices: Vec<&str> = policy
+            .notices
+            .iter()
+            .map(|notice| notice.field.as_str())
+            .collect();
+        let later: &[&str] = match name.as_str() {
+            "development-time-slicing.yaml" => &["spec.defaults.gpuMemoryUtilization"],
+            _ => &[],
+        };
+        assert_eq!(notices, later, "{name}");
         assert_eq!(
             format!("{}.yaml", policy.policy.name),
             name,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
-use super::value::{CodeName, DeviceFraction, MibCount, ReserveFraction};
+pub use super::value::{CodeName, DeviceFraction, MibCount, ReserveFraction};
 use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot, UnknownRule};
 
 mod choice;

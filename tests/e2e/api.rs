@@ -11,7 +11,11 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime starts")
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
 });
 
 /// A client with one identity.
@@ -36,7 +40,9 @@ impl Api {
             let config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default())
                 .await
                 .expect("the kubeconfig is usable");
-            Self { client: kube::Client::try_from(config).expect("a client can be made") }
+            Self {
+                client: kube::Client::try_from(config).expect("a client can be made"),
+            }
         })
     }
 
@@ -53,19 +59,43 @@ impl Api {
         let bytes = response.into_body().collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes)
             .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(&bytes).into_owned()));
-        Ok(Answer { status, body, warnings })
+        Ok(Answer {
+            status,
+            body,
+            warnings,
+        })
     }
 
-    fn request(method: &Method, path: &str, kind: &str, headers: &[(&str, &str)], body: &Value) -> Request<Vec<u8>> {
-        let bytes = if body.is_null() { Vec::new() } else { serde_json::to_vec(body).unwrap() };
-        let mut request = Request::builder().method(method).uri(path).header("content-type", kind);
+    fn request(
+        method: &Method,
+        path: &str,
+        kind: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Request<Vec<u8>> {
+        let bytes = if body.is_null() {
+            Vec::new()
+        } else {
+            serde_json::to_vec(body).unwrap()
+        };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("content-type", kind);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         request.body(bytes).unwrap()
     }
 
-    fn call(&self, method: &Method, path: &str, kind: &str, headers: &[(&str, &str)], body: &Value) -> Answer {
+    fn call(
+        &self,
+        method: &Method,
+        path: &str,
+        kind: &str,
+        headers: &[(&str, &str)],
+        body: &Value,
+    ) -> Answer {
         let request = Self::request(method, path, kind, headers, body);
         RUNTIME
             .block_on(self.send(request))
@@ -79,7 +109,9 @@ impl Api {
     /// Whether `path` answers 200; false as well while nothing listens.
     pub fn is_ok(&self, path: &str) -> bool {
         let request = Self::request(&Method::GET, path, "application/json", &[], &Value::Null);
-        RUNTIME.block_on(self.send(request)).is_ok_and(|answer| answer.status == 200)
+        RUNTIME
+            .block_on(self.send(request))
+            .is_ok_and(|answer| answer.status == 200)
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {
@@ -112,11 +144,6 @@ impl Api {
         })
     }
 
-    /// Changes by a strategic merge patch.
-    pub fn patch(&self, path: &str, patch: &Value) -> Answer {
-        self.call(&Method::PATCH, path, "application/strategic-merge-patch+json", &[], patch)
-    }
-
     /// Deletes with a grace period in seconds.
     pub fn delete(&self, path: &str, grace: u32) -> Answer {
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace,
@@ -127,7 +154,10 @@ impl Api {
 
 /// The text of a header `299 - "text"`.
 fn warning_text(header: &str) -> String {
-    header.split_once('"').map_or(header, |(_, rest)| rest.trim_end_matches('"')).replace("\\\"", "\"")
+    header
+        .split_once('"')
+        .map_or(header, |(_, rest)| rest.trim_end_matches('"'))
+        .replace("\\\"", "\"")
 }
 
 impl Answer {
@@ -137,7 +167,9 @@ impl Answer {
 
     /// The message of a refusal as it came, or the whole body.
     pub fn text(&self) -> String {
-        self.body["message"].as_str().map_or_else(|| self.body.to_string(), str::to_owned)
+        self.body["message"]
+            .as_str()
+            .map_or_else(|| self.body.to_string(), str::to_owned)
     }
 
     /// The part of a refusal that the webhook wrote.
@@ -148,23 +180,40 @@ impl Answer {
     /// Asserts that the object was let through.
     #[track_caller]
     pub fn admitted(self, what: &str) -> Self {
-        assert!(self.is_success(), "{what} should be admitted; answered {}:\n{}", self.status, self.text());
+        assert!(
+            self.is_success(),
+            "{what} should be admitted; answered {}:\n{}",
+            self.status,
+            self.text()
+        );
         self
     }
 
     /// Asserts a refusal by vramgate with all of `words` in its text, and the form that each refusal has.
     #[track_caller]
     pub fn denied(self, what: &str, words: &[&str]) -> Self {
-        assert!(!self.is_success(), "{what} should be denied with {words:?}, and was admitted");
+        assert!(
+            !self.is_success(),
+            "{what} should be denied with {words:?}, and was admitted"
+        );
         let text = self.text();
         assert_eq!(self.status, 403, "{what}: a denial has status 403:\n{text}");
-        assert!(text.contains("denied the request: "), "{what}: not a denial by a webhook:\n{text}");
+        assert!(
+            text.contains("denied the request: "),
+            "{what}: not a denial by a webhook:\n{text}"
+        );
         for word in words {
-            assert!(text.contains(word), "{what}: the denial lacks \"{word}\":\n{text}");
+            assert!(
+                text.contains(word),
+                "{what}: the denial lacks \"{word}\":\n{text}"
+            );
         }
         assert_first_line(&text);
         assert_eq!(self.body["reason"], "Forbidden", "{what}: {}", self.body);
-        let causes = self.body["details"]["causes"].as_array().cloned().unwrap_or_default();
+        let causes = self.body["details"]["causes"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
         assert!(!causes.is_empty(), "{what}: a denial has causes: {}", self.body);
         for cause in causes {
             let field = cause["field"].as_str().unwrap_or_default();
@@ -177,7 +226,12 @@ impl Answer {
     #[track_caller]
     pub fn says(self, what: &str, word: &str) -> Self {
         let found = self.warnings.iter().any(|warning| warning.contains(word)) || self.text().contains(word);
-        assert!(found, "{what}: nobody says \"{word}\"; warnings {:?}; {}", self.warnings, self.text());
+        assert!(
+            found,
+            "{what}: nobody says \"{word}\"; warnings {:?}; {}",
+            self.warnings,
+            self.text()
+        );
         self
     }
 
@@ -192,16 +246,22 @@ impl Answer {
 
 /// What follows the API server's own introduction of a denial.
 pub fn own_words(text: &str) -> &str {
-    text.split_once("denied the request: ").map_or(text, |(_, own)| own)
+    text.split_once("denied the request: ")
+        .map_or(text, |(_, own)| own)
 }
 
 /// The promise about each denial: tools cut all but its first line.
 #[track_caller]
 pub fn assert_first_line(text: &str) {
     let first = own_words(text).lines().next().unwrap_or_default();
-    assert!(first.chars().count() < 256, "the first line has {} characters: {first}", first.chars().count());
+    assert!(
+        first.chars().count() < 256,
+        "the first line has {} characters: {first}",
+        first.chars().count()
+    );
     let code = first.find("VG").map(|at| &first[at..]);
-    let named = code.is_some_and(|code| code.len() >= 5 && code.as_bytes()[2..5].iter().all(u8::is_ascii_digit));
+    let named =
+        code.is_some_and(|code| code.len() >= 5 && code.as_bytes()[2..5].iter().all(u8::is_ascii_digit));
     assert!(named, "the first line names no code: {first}");
 }
 

@@ -3,13 +3,17 @@
 use std::fs;
 use std::path::Path;
 
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose,
+};
 
 /// Writes `ca.crt`, `apiserver.crt`, `apiserver.key` and `service-accounts.{key,pub}` into `directory`.
 pub fn write(directory: &Path) {
     let ca_key = KeyPair::generate().unwrap();
     let mut ca = CertificateParams::default();
-    ca.distinguished_name.push(DnType::CommonName, "e2e control plane");
+    ca.distinguished_name
+        .push(DnType::CommonName, "e2e control plane");
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     let ca_certificate = ca.self_signed(&ca_key).unwrap();

@@ -17,8 +17,14 @@ use crate::process::Running;
 use crate::vramgate::Vramgate;
 
 /// Programs that `tests/controlplane/build` makes.
-const PROGRAMS: [&str; 6] =
-    ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl", "kwok"];
+const PROGRAMS: [&str; 6] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubectl",
+    "kwok",
+];
 
 /// What `vramgate serve` may do. Whatever it needs beyond this is a fault of its documentation.
 const VRAMGATE_ROLE: &str = include_str!("vramgate-role.yaml");
@@ -96,9 +102,15 @@ fn kubeconfig(directory: &Path, user: &str, port: u16) -> PathBuf {
 
 /// A fresh directory under `target/e2e`; of older ones only the newest are kept.
 fn run_directory() -> PathBuf {
-    let all = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory").join("e2e");
+    let all = Path::new(env!("CARGO_TARGET_TMPDIR"))
+        .parent()
+        .expect("the target directory")
+        .join("e2e");
     fs::create_dir_all(&all).unwrap();
-    let mut older: Vec<PathBuf> = fs::read_dir(&all).unwrap().filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut older: Vec<PathBuf> = fs::read_dir(&all)
+        .unwrap()
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .collect();
     older.sort();
     let surplus = older.len().saturating_sub(RUNS_KEPT - 1);
     for directory in &older[..surplus] {
@@ -111,14 +123,23 @@ fn run_directory() -> PathBuf {
 }
 
 impl Cluster {
-    #[expect(clippy::too_many_lines, reason = "the start order of a control plane reads best in one piece")]
+    #[expect(
+        clippy::too_many_lines,
+        reason = "the start order of a control plane reads best in one piece"
+    )]
     fn start() -> Self {
         let started = Instant::now();
         let sources = Path::new(env!("CARGO_MANIFEST_DIR"));
         let programs = sources.join("tests/controlplane/bin");
-        let missing: Vec<&str> =
-            PROGRAMS.into_iter().filter(|program| !programs.join(program).is_file()).collect();
-        assert!(missing.is_empty(), "missing {}: run tests/controlplane/build first", missing.join(", "));
+        let missing: Vec<&str> = PROGRAMS
+            .into_iter()
+            .filter(|program| !programs.join(program).is_file())
+            .collect();
+        assert!(
+            missing.is_empty(),
+            "missing {}: run tests/controlplane/build first",
+            missing.join(", ")
+        );
 
         let directory = run_directory();
         crate::certificates::write(&directory);
@@ -130,9 +151,9 @@ impl Cluster {
             ("kwok", "kwok", "system:masters"),
             ("vramgate", "vramgate", ""),
         ];
-        let mut tokens = String::new();
+        let mut tokens = Vec::new();
         for (short, user, group) in users {
-            tokens += &format!("token-of-{short},{user},{short},\"{group}\"\n");
+            writeln!(tokens, "token-of-{short},{user},{short},\"{group}\"").unwrap();
             kubeconfig(&directory, short, api_port);
         }
         fs::write(directory.join("tokens.csv"), tokens).unwrap();
@@ -175,7 +196,10 @@ impl Cluster {
                 "--authorization-mode=Node,RBAC".to_owned(),
                 "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
                 format!("--service-account-key-file={}", at("service-accounts.pub")),
-                format!("--service-account-signing-key-file={}", at("service-accounts.key")),
+                format!(
+                    "--service-account-signing-key-file={}",
+                    at("service-accounts.key")
+                ),
                 "--service-cluster-ip-range=10.96.0.0/16".to_owned(),
                 "--allow-privileged=true".to_owned(),
             ],
@@ -189,7 +213,8 @@ impl Cluster {
         // The registrations come before everything else of the cluster, with nobody behind them, and the API server
         // starts once more beside them: a cluster must come up like this.
         let mut vramgate = Vramgate::prepare(&directory);
-        kubectl(&programs, &directory, &["apply", "-f", "-"], Some(VRAMGATE_ROLE)).expect("the role is applied");
+        kubectl(&programs, &directory, &["apply", "-f", "-"], Some(VRAMGATE_ROLE))
+            .expect("the role is applied");
         let registered = vramgate
             .registrations()
             .and_then(|text| kubectl(&programs, &directory, &["apply", "-f", "-"], Some(&text)).map(|_| ()));
@@ -203,7 +228,10 @@ impl Cluster {
             &[
                 format!("--kubeconfig={}", at("controller-manager.kubeconfig")),
                 "--use-service-account-credentials=true".to_owned(),
-                format!("--service-account-private-key-file={}", at("service-accounts.key")),
+                format!(
+                    "--service-account-private-key-file={}",
+                    at("service-accounts.key")
+                ),
                 format!("--root-ca-file={}", at("ca.crt")),
                 "--leader-elect=false".to_owned(),
                 "--secure-port=0".to_owned(),
@@ -226,29 +254,44 @@ impl Cluster {
                 format!("--kubeconfig={}", at("kwok.kubeconfig")),
                 "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake".to_owned(),
                 "--node-lease-duration-seconds=40".to_owned(),
-                format!("--config={}", programs.join("stages/node-initialize.yaml").display()),
+                format!(
+                    "--config={}",
+                    programs.join("stages/node-initialize.yaml").display()
+                ),
                 format!("--config={}", programs.join("stages/pod-ready.yaml").display()),
                 format!("--config={}", own_stages.join("pod-delete.yaml").display()),
             ],
         );
-        for (name, command) in
-            [("kube-controller-manager", &controller_manager), ("kube-scheduler", &scheduler), ("kwok", &kwok)]
-        {
+        for (name, command) in [
+            ("kube-controller-manager", &controller_manager),
+            ("kube-scheduler", &scheduler),
+            ("kwok", &kwok),
+        ] {
             parts.push(Running::start(name, command, &log(name), None));
         }
-        progress(&format!("control plane started in {:.1} s; logs in {}", started.elapsed().as_secs_f32(),
-            directory.display()));
+        progress(&format!(
+            "control plane started in {:.1} s; logs in {}",
+            started.elapsed().as_secs_f32(),
+            directory.display()
+        ));
 
         let coming_up = come_up(&admin, registered);
         progress(&format!(
             "cluster up without vramgate after {:.1} s: {} nodes, a Deployment {}",
             started.elapsed().as_secs_f32(),
             coming_up.ready_nodes,
-            if coming_up.deployment_rolled_out { "rolled out" } else { "NOT rolled out" },
+            if coming_up.deployment_rolled_out {
+                "rolled out"
+            } else {
+                "NOT rolled out"
+            },
         ));
         if coming_up.registered.is_ok() {
             vramgate.start();
-            progress(&format!("vramgate ready after {:.1} s", started.elapsed().as_secs_f32()));
+            progress(&format!(
+                "vramgate ready after {:.1} s",
+                started.elapsed().as_secs_f32()
+            ));
         }
         Self {
             directory,
@@ -270,6 +313,14 @@ impl Cluster {
     pub fn kubectl_all(&self, arguments: &[&str], input: Option<&str>) -> String {
         let (_, output, errors) = run_kubectl(&self.programs, &self.directory, arguments, input);
         output + &errors
+    }
+
+    /// Puts the registrations back, after a scenario that failed while they were away.
+    pub fn register_again(&self) {
+        let text = self.with_vramgate(|vramgate| vramgate.registrations());
+        if let Err(error) = text.and_then(|text| self.kubectl(&["apply", "-f", "-"], Some(&text))) {
+            progress(&format!("the registrations could not be put back: {error}"));
+        }
     }
 
     /// Holds vramgate up.
@@ -304,7 +355,11 @@ impl Cluster {
 fn wait_for_apiserver(admin: &Api, apiserver: &mut Running) {
     let deadline = Instant::now() + std::time::Duration::from_secs(30);
     while !admin.is_ok("/readyz") {
-        assert!(Instant::now() < deadline, "kube-apiserver is not ready\n{}", apiserver.tail(30));
+        assert!(
+            Instant::now() < deadline,
+            "kube-apiserver is not ready\n{}",
+            apiserver.tail(30)
+        );
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
 }
@@ -316,8 +371,14 @@ fn run_kubectl(
     input: Option<&str>,
 ) -> (bool, String, String) {
     let mut child = Command::new(programs.join("kubectl"))
-        .arg(format!("--kubeconfig={}", directory.join("admin.kubeconfig").display()))
-        .arg(format!("--cache-dir={}", directory.join("kubectl-cache").display()))
+        .arg(format!(
+            "--kubeconfig={}",
+            directory.join("admin.kubeconfig").display()
+        ))
+        .arg(format!(
+            "--cache-dir={}",
+            directory.join("kubectl-cache").display()
+        ))
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -329,10 +390,19 @@ fn run_kubectl(
     drop(stdin);
     let output = child.wait_with_output().expect("kubectl ends");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    (output.status.success(), text(&output.stdout), text(&output.stderr))
+    (
+        output.status.success(),
+        text(&output.stdout),
+        text(&output.stderr),
+    )
 }
 
-fn kubectl(programs: &Path, directory: &Path, arguments: &[&str], input: Option<&str>) -> Result<String, String> {
+fn kubectl(
+    programs: &Path,
+    directory: &Path,
+    arguments: &[&str],
+    input: Option<&str>,
+) -> Result<String, String> {
     let (success, output, errors) = run_kubectl(programs, directory, arguments, input);
     if success { Ok(output) } else { Err(errors) }
 }
@@ -343,12 +413,18 @@ fn come_up(admin: &Api, registered: Result<(), String>) -> ComingUp {
     manifests::namespace(admin, name);
     for node in ["coming-up-gpu", "coming-up-second"] {
         admin
-            .post("/api/v1/nodes", &GpuNode::h100(node).slots(4).label("e2e/scenario", name).to_json())
+            .post(
+                "/api/v1/nodes",
+                &GpuNode::h100(node).slots(4).label("e2e/scenario", name).to_json(),
+            )
             .admitted("a node");
     }
     let pod = Pod::without_gpu("web").on(name);
     admin
-        .post(&format!("/apis/apps/v1/namespaces/{name}/deployments"), &manifests::deployment("web", 2, &pod))
+        .post(
+            &format!("/apis/apps/v1/namespaces/{name}/deployments"),
+            &manifests::deployment("web", 2, &pod),
+        )
         .admitted("a Deployment without GPU");
     eventually("nodes and Deployment while the webhook is down", 60, || {
         let deployment = admin.get(&format!("/apis/apps/v1/namespaces/{name}/deployments/web"));
@@ -360,10 +436,19 @@ fn come_up(admin: &Api, registered: Result<(), String>) -> ComingUp {
         .count();
     let gpu_pod = Pod::vllm("early", "0.30").on(name).to_json();
     let answer = admin.post(&format!("/api/v1/namespaces/{name}/pods"), &gpu_pod);
-    let text = if answer.is_success() { "admitted".to_owned() } else { answer.text() };
+    let text = if answer.is_success() {
+        "admitted".to_owned()
+    } else {
+        answer.text()
+    };
     for node in ["coming-up-gpu", "coming-up-second"] {
         admin.delete(&format!("/api/v1/nodes/{node}"), 0);
     }
     let _: Value = admin.delete(&format!("/api/v1/namespaces/{name}"), 0).body;
-    ComingUp { registered, ready_nodes, deployment_rolled_out: true, gpu_pod: text }
+    ComingUp {
+        registered,
+        ready_nodes,
+        deployment_rolled_out: true,
+        gpu_pod: text,
+    }
 }

@@ -30,7 +30,11 @@ impl GpuNode {
             ("kubernetes.io/arch", "amd64"),
         ];
         let resources = [("cpu", "64"), ("memory", "512Gi"), ("pods", "110")];
-        let owned = |pairs: [(&str, &str); 3]| pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let owned = |pairs: [(&str, &str); 3]| {
+            pairs
+                .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                .into()
+        };
         Self {
             name: name.to_owned(),
             labels: owned(labels),
@@ -64,7 +68,8 @@ impl GpuNode {
 
     /// Several whole GPUs.
     pub fn gpus(self, count: u32) -> Self {
-        self.label("nvidia.com/gpu.count", &count.to_string()).resource("nvidia.com/gpu", count)
+        self.label("nvidia.com/gpu.count", &count.to_string())
+            .resource("nvidia.com/gpu", count)
     }
 
     /// Each GPU time-sliced into `replicas` slots; the resource keeps its name, as is usual.
@@ -162,7 +167,10 @@ impl Pod {
     }
 
     pub fn without_gpu(name: &str) -> Self {
-        Self::with_container(name, json!({"name": "web", "image": "registry.k8s.io/pause:3.10"}))
+        Self::with_container(
+            name,
+            json!({"name": "web", "image": "registry.k8s.io/pause:3.10"}),
+        )
     }
 
     pub fn image(mut self, image: &str) -> Self {
@@ -279,20 +287,29 @@ pub fn job(name: &str, pod: &Pod) -> Value {
 
 /// Creates a namespace and waits for its service account, without which no pod is accepted.
 pub fn namespace(api: &Api, name: &str) {
-    api.post("/api/v1/namespaces", &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
-        .admitted("a namespace");
+    api.post(
+        "/api/v1/namespaces",
+        &json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}),
+    )
+    .admitted("a namespace");
     eventually("the namespace's service account", 30, || {
-        api.is_ok(&format!("/api/v1/namespaces/{name}/serviceaccounts/default")).then_some(())
+        api.is_ok(&format!("/api/v1/namespaces/{name}/serviceaccounts/default"))
+            .then_some(())
     });
 }
 
 /// Whether a node is Ready and no taint of its start is left.
 pub fn is_ready(node: &Value) -> bool {
-    let ready = node["status"]["conditions"]
-        .as_array()
-        .is_some_and(|all| all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True"));
+    let ready = node["status"]["conditions"].as_array().is_some_and(|all| {
+        all.iter()
+            .any(|one| one["type"] == "Ready" && one["status"] == "True")
+    });
     let not_ready = node["spec"]["taints"].as_array().is_some_and(|all| {
-        all.iter().any(|taint| taint["key"].as_str().is_some_and(|key| key == "node.kubernetes.io/not-ready"))
+        all.iter().any(|taint| {
+            taint["key"]
+                .as_str()
+                .is_some_and(|key| key == "node.kubernetes.io/not-ready")
+        })
     });
     ready && !not_ready
 }

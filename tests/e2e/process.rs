@@ -30,7 +30,11 @@ pub struct Running {
 impl Running {
     /// Starts `command` (its program, arguments and environment) with its output added to `log`.
     pub fn start(name: &'static str, command: &Command, log: &Path, remove: Option<&Path>) -> Self {
-        let output = File::options().create(true).append(true).open(log).expect("a log file can be written");
+        let output = File::options()
+            .create(true)
+            .append(true)
+            .open(log)
+            .expect("a log file can be written");
         let mut shell = Command::new("/bin/sh");
         shell
             .args(["-c", WATCHDOG, "watchdog"])
@@ -45,7 +49,12 @@ impl Running {
             .process_group(0);
         let mut shell = shell.spawn().expect("/bin/sh starts");
         let lifeline = shell.stdin.take();
-        Self { name, shell, lifeline, log: log.to_owned() }
+        Self {
+            name,
+            shell,
+            lifeline,
+            log: log.to_owned(),
+        }
     }
 
     /// Kills the program and waits until it is gone.
@@ -64,7 +73,11 @@ impl Running {
         let text = std::fs::read_to_string(&self.log).unwrap_or_default();
         let all: Vec<&str> = text.lines().collect();
         let last = all[all.len().saturating_sub(lines)..].join("\n");
-        format!("--- last lines of {} ({})\n{last}\n", self.name, self.log.display())
+        format!(
+            "--- last lines of {} ({})\n{last}\n",
+            self.name,
+            self.log.display()
+        )
     }
 }
 

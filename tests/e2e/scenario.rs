@@ -10,7 +10,7 @@ use crate::cluster::{Cluster, progress, shared};
 use crate::manifests::{self, GpuNode, Pod, SCENARIO};
 
 /// Holds vramgate up, or holds everybody else off.
-#[expect(dead_code, reason = "held for its lifetime only")]
+#[expect(dead_code, reason = "the guards are held for their lifetime only")]
 enum Hold {
     Shared(RwLockReadGuard<'static, ()>),
     Alone(RwLockWriteGuard<'static, ()>),
@@ -21,7 +21,7 @@ pub struct Scenario {
     pub cluster: &'static Cluster,
     nodes: std::cell::RefCell<Vec<String>>,
     started: Instant,
-    _hold: Hold,
+    hold: Hold,
 }
 
 impl Scenario {
@@ -49,7 +49,13 @@ impl Scenario {
         });
         progress(&format!("{name} starts"));
         manifests::namespace(&cluster.admin, name);
-        Self { name, cluster, nodes: std::cell::RefCell::default(), started: Instant::now(), _hold: hold }
+        Self {
+            name,
+            cluster,
+            nodes: std::cell::RefCell::default(),
+            started: Instant::now(),
+            hold,
+        }
     }
 
     pub fn api(&self) -> &Api {
@@ -92,7 +98,12 @@ impl Scenario {
     pub fn unknown_node(&self, node: &GpuNode) {
         let name = node.name().to_owned();
         self.nodes.borrow_mut().push(name.clone());
-        self.api().post("/api/v1/nodes", &node.clone().label(SCENARIO, self.name).to_json()).admitted("a node");
+        self.api()
+            .post(
+                "/api/v1/nodes",
+                &node.clone().label(SCENARIO, self.name).to_json(),
+            )
+            .admitted("a node");
         if node.becomes_ready() {
             eventually("the node is Ready", 30, || {
                 manifests::is_ready(&self.api().get(&format!("/api/v1/nodes/{name}")).body).then_some(())
@@ -110,7 +121,8 @@ impl Scenario {
     }
 
     pub fn dry_run(&self, pod: &Pod) -> Answer {
-        self.api().post(&format!("{}?dryRun=All", self.pods()), &self.placed(pod))
+        self.api()
+            .post(&format!("{}?dryRun=All", self.pods()), &self.placed(pod))
     }
 
     /// Creates all pods at once; answers in their order.
@@ -121,12 +133,18 @@ impl Scenario {
 
     /// Creates as the kubelet of `node`.
     pub fn create_as_node(&self, node: &str, pod: &Pod) -> Answer {
-        self.api().post_as(&format!("system:node:{node}"), "system:nodes", &self.pods(), &pod.to_json())
+        self.api().post_as(
+            &format!("system:node:{node}"),
+            "system:nodes",
+            &self.pods(),
+            &pod.to_json(),
+        )
     }
 
     /// Creates a workload of group `apps` or `batch`, with `?dryRun=All` or nothing in `query`.
     pub fn create_workload(&self, workload: &Value, query: &str) -> Answer {
-        self.api().post(&format!("{}{query}", self.workloads(workload)), workload)
+        self.api()
+            .post(&format!("{}{query}", self.workloads(workload)), workload)
     }
 
     fn workloads(&self, workload: &Value) -> String {
@@ -150,7 +168,10 @@ impl Scenario {
             if answer.is_success() {
                 return;
             }
-            assert!(Instant::now() < deadline, "{name} is still refused after {seconds} s: {last}");
+            assert!(
+                Instant::now() < deadline,
+                "{name} is still refused after {seconds} s: {last}"
+            );
             last = answer.text();
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
@@ -168,17 +189,26 @@ impl Scenario {
 
     #[track_caller]
     pub fn wait_gone(&self, name: &str, seconds: u64) {
-        eventually(&format!("{name} is gone"), seconds, || (!self.exists(name)).then_some(()));
+        eventually(&format!("{name} is gone"), seconds, || {
+            (!self.exists(name)).then_some(())
+        });
     }
 
-    /// Deletes all pods and waits until none is left.
-    pub fn clear(&self) {
+    /// Deletes all pods and waits until none is left and vramgate has seen it: `node` can hold a whole budget again.
+    pub fn clear(&self, node: &str) {
         self.api().delete(&self.pods(), 0);
         eventually("no pod is left", 20, || self.list().is_empty().then_some(()));
+        let whole = Pod::vllm("whole-budget", "0.90").on_node(node);
+        eventually("the budget is free again", 20, || {
+            self.dry_run(&whole).is_success().then_some(())
+        });
     }
 
     pub fn list(&self) -> Vec<Value> {
-        self.api().get(&self.pods()).body["items"].as_array().cloned().unwrap_or_default()
+        self.api().get(&self.pods()).body["items"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// Pods that are Running and not being deleted.
@@ -207,7 +237,8 @@ impl Scenario {
     pub fn kubectl(&self, arguments: &[&str], input: Option<&Value>) -> String {
         let mut all = vec!["--namespace", self.name];
         all.extend(arguments);
-        self.cluster.kubectl_all(&all, input.map(ToString::to_string).as_deref())
+        self.cluster
+            .kubectl_all(&all, input.map(ToString::to_string).as_deref())
     }
 
     /// Waits for an event that holds all words, as `kubectl describe` of `object` shows it.
@@ -221,9 +252,36 @@ impl Scenario {
             if words.iter().all(|word| text.contains(word)) {
                 return text;
             }
-            assert!(Instant::now() < deadline, "kubectl describe {object:?} never shows {words:?}:\n{text}");
+            assert!(
+                Instant::now() < deadline,
+                "kubectl describe {object:?} never shows {words:?}:\n{text}"
+            );
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
+    }
+
+    /// Events about a node that speak of its budget.
+    pub fn budget_events(&self, node: &str) -> Vec<Value> {
+        let all = self.api().get("/api/v1/events").body["items"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let about = |event: &Value| {
+            event["involvedObject"]["kind"] == "Node"
+                && event["involvedObject"]["name"] == node
+                && event["message"]
+                    .as_str()
+                    .is_some_and(|message| message.contains("budget"))
+        };
+        all.into_iter().filter(about).collect()
+    }
+
+    /// The value of the metric that counts what is above its budget.
+    pub fn over_budget(&self) -> u64 {
+        let text = self.cluster.with_vramgate(|vramgate| vramgate.metrics());
+        let line = text.lines().find(|line| line.starts_with("vramgate_over_budget"));
+        let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+        value.unwrap_or_else(|| panic!("no metric vramgate_over_budget:\n{text}"))
     }
 
     /// Sum of promises on the one device of `node`, as `vramgate top` shows it, once it is what was expected.
@@ -247,7 +305,11 @@ impl Scenario {
 pub fn same_fraction(value: &Value, expected: &str) -> bool {
     let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let plain = |text: &str| {
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text.to_owned() }
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text.to_owned()
+        }
     };
     plain(&text) == plain(expected)
 }
@@ -256,9 +318,16 @@ impl Drop for Scenario {
     fn drop(&mut self) {
         let failed = std::thread::panicking();
         let seconds = self.started.elapsed().as_secs_f32();
-        progress(&format!("{} {} after {seconds:.1} s", self.name, if failed { "FAILED" } else { "passed" }));
+        progress(&format!(
+            "{} {} after {seconds:.1} s",
+            self.name,
+            if failed { "FAILED" } else { "passed" }
+        ));
         if failed {
             progress(&self.cluster.tails());
+            if matches!(self.hold, Hold::Alone(_)) {
+                self.cluster.register_again();
+            }
         }
         // The namespace first: while it ends, no controller can put pods back.
         self.api().delete(&format!("/api/v1/namespaces/{}", self.name), 0);

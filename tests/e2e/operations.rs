@@ -68,8 +68,8 @@ fn c08_a_daemon_set_is_judged_for_each_node() {
     s.wait_running(4, 20);
     let text = s.kubectl(&["label", "node", "c08-daemon-n3", "e2e/daemon=yes"], None);
     assert!(text.contains("labeled"), "{text}");
-    s.wait_described(
-        &["daemonset", "agent"],
+    s.wait_shown(
+        &["describe", "daemonset", "agent"],
         &["FailedCreate", "VG201", "c08-daemon-n3"],
         20,
     );

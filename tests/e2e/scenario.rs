@@ -241,23 +241,31 @@ impl Scenario {
             .kubectl_all(&all, input.map(ToString::to_string).as_deref())
     }
 
-    /// Waits for an event that holds all words, as `kubectl describe` of `object` shows it.
+    /// Waits until what kubectl prints holds all words.
     #[track_caller]
-    pub fn wait_described(&self, object: &[&str], words: &[&str], seconds: u64) -> String {
-        let mut arguments = vec!["describe"];
-        arguments.extend(object);
+    pub fn wait_shown(&self, arguments: &[&str], words: &[&str], seconds: u64) -> String {
         let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
         loop {
-            let text = self.kubectl(&arguments, None);
+            let text = self.kubectl(arguments, None);
             if words.iter().all(|word| text.contains(word)) {
                 return text;
             }
             assert!(
                 Instant::now() < deadline,
-                "kubectl describe {object:?} never shows {words:?}:\n{text}"
+                "kubectl {arguments:?} never shows {words:?}:\n{text}"
             );
             std::thread::sleep(std::time::Duration::from_millis(300));
         }
+    }
+
+    /// Waits for the event of a controller that could not create a pod, as a developer lists it.
+    #[track_caller]
+    pub fn wait_not_created(&self, words: &[&str], seconds: u64) -> String {
+        self.wait_shown(
+            &["get", "events", "--field-selector=reason=FailedCreate"],
+            words,
+            seconds,
+        )
     }
 
     /// Events about a node that speak of its budget.

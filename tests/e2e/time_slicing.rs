@@ -125,7 +125,11 @@ fn s03_a_replica_set_is_told_what_its_deployment_was_not() {
     // A refused scale would freeze an autoscaler: it goes through, and the ReplicaSet's event has the reason.
     let scaled = s.kubectl(&["scale", "deployment/chat", "--replicas=4"], None);
     assert!(scaled.contains("scaled"), "{scaled}");
-    let text = s.wait_described(&["replicaset"], &["FailedCreate", "VG201", "24468 MiB"], 30);
+    let text = s.wait_shown(
+        &["describe", "replicaset"],
+        &["FailedCreate", "VG201", "24468 MiB"],
+        30,
+    );
     let event = text
         .lines()
         .find(|line| line.contains("FailedCreate") && line.contains("VG201"))
@@ -154,7 +158,7 @@ fn s04_a_rollout_above_the_budget_is_foretold_and_goes_on_one_by_one() {
         text.contains("VG203"),
         "the change of image warns as well:\n{text}"
     );
-    s.wait_described(&["replicaset"], &["FailedCreate", "VG201", "16312 MiB"], 30);
+    s.wait_not_created(&["VG201", "16312 MiB"], 30);
     let text = s.kubectl(&["rollout", "status", "deployment/chat", "--timeout=90s"], None);
     assert!(text.contains("successfully rolled out"), "{text}");
     s.wait_running(4, 20);

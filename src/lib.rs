@@ -8,10 +8,14 @@
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
 pub mod decision;
+pub mod demand;
 pub mod device;
 pub mod engine;
 pub mod finding;
 pub mod ledger;
+pub mod message;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
 pub mod units;
 pub mod workload;

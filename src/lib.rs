@@ -11,6 +11,7 @@ pub mod decision;
 pub mod device;
 pub mod engine;
 pub mod finding;
+pub mod invocation;
 pub mod ledger;
 pub mod policy;
 pub mod units;

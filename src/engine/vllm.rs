@@ -1,0 +1,7 @@
+//! vLLM.
+
+mod config_file;
+pub mod options;
+pub mod parse;
+mod rewrite;
+pub mod value;

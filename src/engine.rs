@@ -105,23 +105,20 @@ impl Version {
         let mut parts = text.split('.');
         let major = parts.next()?.parse().ok()?;
         let minor = parts.next()?.parse().ok()?;
-        let (mut patch, mut post) = (0, 0);
+        let mut rest = [0, 0];
+        let mut filled = 0;
         for part in parts {
-            if let Some(number) = part.strip_prefix("post") {
-                post = number.parse().ok()?;
-            } else {
-                // `0.9.0rc1` is before 0.9.0 and has its options.
-                let digits = part.find(|c: char| !c.is_ascii_digit()).map_or(part, |end| &part[..end]);
-                if digits.is_empty() {
-                    break;
-                }
-                if patch == 0 {
-                    patch = digits.parse().ok()?;
-                } else {
-                    post = digits.parse().ok()?;
-                }
+            // `0.9.0rc1` comes before 0.9.0 and has its options.
+            let digits = part.strip_prefix("post").unwrap_or(part);
+            let digits = digits.find(|c: char| !c.is_ascii_digit()).map_or(digits, |end| &digits[..end]);
+            if digits.is_empty() {
+                break;
             }
+            let place = if part.starts_with("post") { 1 } else { filled };
+            *rest.get_mut(place)? = digits.parse().ok()?;
+            filled = place + 1;
         }
+        let [patch, post] = rest;
         Some(Self([major, minor, patch, post]))
     }
 }

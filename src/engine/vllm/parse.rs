@@ -152,8 +152,8 @@ impl<'a> Parsed<'a> {
             ("--data-parallel-size", below_one, since(21, 0)),
             ("--max-num-batched-tokens", below_one, since(11, 1)),
             ("--max-num-seqs", below_one, since(11, 1)),
-            ("--cpu-offload-gb", |s, _| s.text.trim().starts_with('-'), since(8, 0)),
-            ("--cpu-offload-gb", |s, _| s.text.trim().eq_ignore_ascii_case("nan"), since(11, 1)),
+            ("--cpu-offload-gb", |s, strict| strict && s.text.trim().starts_with('-'), since(8, 0)),
+            ("--cpu-offload-gb", |s, strict| strict && s.text.trim().eq_ignore_ascii_case("nan"), since(11, 1)),
             ("--kv-cache-dtype", unknown_kv_cache_dtype, since(31, 0)),
         ];
         checks
@@ -388,7 +388,9 @@ impl<'a> Parser<'a, '_> {
             self.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
         }
         let named = self.parsed.last("--served-model-name").is_some();
-        let has_model = positional || self.parsed.last("--model").is_some();
+        // It looks at the first word only, so a model behind an option does not count.
+        let leads = self.args.get(1).is_some_and(|arg| !arg.text.starts_with('-'));
+        let has_model = leads || self.parsed.last("--model").is_some();
         if version >= Version::new(0, 19, 0) && named && !has_model && self.parsed.open.is_none() {
             self.fail(|| ParseError::MissingModel("--served-model-name needs a model before it"));
         }

@@ -32,7 +32,7 @@ pub enum Refusal {
 /// Reads `text` as `option` does in the release `version`.
 pub(super) fn read(option: &OptionInfo, version: Version, text: &str) -> Value {
     if option.optional && (text.is_empty() || text == "None") {
-        let refused = !option.choices.is_empty() && option.refuses("null") && option.refuses(text);
+        let refused = !option.choices.is_empty() && option.refuses("null");
         return if refused { Value::Refused(Refusal::NotAChoice) } else { Value::Unset };
     }
     let value = match option.kind {
@@ -64,7 +64,10 @@ fn compilation_config(text: &str, version: Version) -> bool {
         return matches!(text.trim(), "0" | "1" | "2" | "3");
     }
     match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(serde_json::Value::Object(map)) => version < Version::new(0, 18, 0) || !map.contains_key("level"),
+        Ok(serde_json::Value::Object(map)) => match map.get("level") {
+            None => true,
+            Some(level) => version < Version::new(0, 18, 0) && !(level.is_object() && version > Version::new(0, 9, 2)),
+        },
         _ => false,
     }
 }
@@ -75,6 +78,9 @@ fn is_json(text: &str) -> bool {
         || ["NaN", "Infinity"].iter().any(|word| text.contains(word))
 }
 
+/// Digits that Python's `int()` takes at most.
+const LONGEST_INT: usize = 4300;
+
 /// `int(text)`; `None` where it raises. What is beyond 128 bits becomes the largest integer of that sign.
 #[must_use]
 pub fn python_int(text: &str) -> Option<i128> {
@@ -84,6 +90,9 @@ pub fn python_int(text: &str) -> Option<i128> {
         b'+' => (false, &text[1..]),
         _ => (false, text),
     };
+    if digits.len() > LONGEST_INT {
+        return None;
+    }
     let mut sum: i128 = 0;
     let mut digit_before = false;
     for c in digits.chars() {

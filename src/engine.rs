@@ -12,7 +12,23 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+mod image;
+mod llama_cpp;
+mod lmdeploy;
+mod nim;
+mod ollama;
+mod other;
+mod ray;
+mod read;
+mod reader;
+mod sglang;
+mod tei;
+mod tensorrt_llm;
+mod tgi;
+mod triton;
 pub mod vllm;
+
+pub use read::{config_maps, read};
 
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -55,6 +71,31 @@ pub enum Engine {
 }
 
 impl Engine {
+    const ALL: [Self; 16] = [
+        Self::Vllm,
+        Self::Sglang,
+        Self::Tgi,
+        Self::Tei,
+        Self::Triton,
+        Self::TensorRtLlm,
+        Self::LlamaCpp,
+        Self::Ollama,
+        Self::Lmdeploy,
+        Self::Nim,
+        Self::RayWorker,
+        Self::Jax,
+        Self::Tensorflow,
+        Self::Pytorch,
+        Self::Unknown,
+        Self::None,
+    ];
+
+    /// The engine of this name in JSON and in policies.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.as_str() == name)
+    }
+
     /// The name in JSON and in text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

@@ -12,6 +12,7 @@ use crate::finding::FieldPath;
 use crate::workload::pod::Pod;
 
 pub(crate) mod environment;
+pub(crate) mod files;
 pub(crate) mod prefix;
 mod run;
 mod shell;

@@ -5,8 +5,6 @@
 
 pub mod response;
 pub mod review;
-mod text;
 
 pub use response::Answer;
 pub use review::{Asked, DecodeError, Review, Scale};
-pub use text::{Texts, texts};

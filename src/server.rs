@@ -29,7 +29,7 @@ mod shutdown;
 mod status;
 pub mod tls;
 
-pub use backend::{Backend, Decider, Decision, LedgerDecider, LookUps, NoLookUps};
+pub use backend::{Backend, Clock, Decider, Decision, LedgerDecider, LookUps, NamedConfigMaps, NoLookUps};
 pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use shutdown::termination;
@@ -51,7 +51,7 @@ pub struct Settings {
     pub body_timeout: Duration,
     /// Own deadline of a review, below the registered timeout of 3 s.
     pub deadline: Duration,
-    /// Time for the look-ups of a review.
+    /// Time after which a look-up that does not keep its own limit of 300 ms is given up.
     pub look_up_timeout: Duration,
     /// Time for a TLS handshake.
     pub handshake_timeout: Duration,
@@ -78,7 +78,7 @@ impl Default for Settings {
             drain_limit: 64 * 1024 * 1024,
             body_timeout: Duration::from_secs(5),
             deadline: Duration::from_millis(2_500),
-            look_up_timeout: Duration::from_millis(300),
+            look_up_timeout: Duration::from_millis(350),
             handshake_timeout: Duration::from_secs(5),
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),

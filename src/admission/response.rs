@@ -8,9 +8,9 @@ use base64::engine::general_purpose::STANDARD;
 use serde::Serialize;
 
 use super::review::{API_VERSION, KIND};
-use super::text::Texts;
 use crate::decision::{PlacementRow, Verdict};
 use crate::finding::{Code, FieldPath, Severity};
+use crate::message;
 use crate::workload::{Malformed, ObjectRef};
 
 /// Warnings in one answer; more are noise in a terminal.
@@ -108,19 +108,30 @@ impl<'a> Answer<'a> {
         Self::new(uid, true, None)
     }
 
+    /// Lets pass with one thing to say.
+    #[must_use]
+    pub fn admit_with_warning(uid: &'a str, text: &str) -> Self {
+        let mut answer = Self::admit(uid);
+        answer.response.warnings = vec![warning(text)];
+        answer
+    }
+
     /// What a verdict says.
     #[must_use]
-    pub fn of(uid: &'a str, object: &'a ObjectRef, verdict: &Verdict, texts: Texts) -> Self {
+    pub fn of(uid: &'a str, object: &'a ObjectRef, verdict: &Verdict) -> Self {
+        if let (false, Some(malformed)) = (verdict.admit, &verdict.malformed) {
+            return Self::malformed(uid, object, malformed);
+        }
         let status = (!verdict.admit).then(|| Status {
             status: "Failure",
             code: 403,
             reason: "Forbidden",
-            message: not_empty(cut(&texts.message, LONGEST_MESSAGE)),
+            message: not_empty(cut(&message::refusal(verdict), LONGEST_MESSAGE)),
             details: Details::of(object, causes(verdict)),
         });
         let mut answer = Self::new(uid, verdict.admit, status);
-        answer.response.warnings = texts
-            .warnings
+        let warnings = message::warnings(verdict);
+        answer.response.warnings = warnings
             .iter()
             .take(MOST_WARNINGS)
             .map(|text| warning(text))

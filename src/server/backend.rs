@@ -1,7 +1,6 @@
 //! What answers a review: the ledger behind its lock, and the look-ups that come before.
 
-use std::collections::BTreeMap;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -17,11 +16,13 @@ use crate::workload::{Workload, WorkloadKind};
 
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
-    /// The ConfigMaps of these names. What is not found or not allowed is answered by the result.
+    /// The ConfigMaps of these names, within 300 ms. `allowed` is the policy's `sources.configMaps`. What is not
+    /// found, not allowed or not there in time is in the result as such.
     fn config_maps<'a>(
         &'a self,
         namespace: &'a str,
         names: &'a BTreeSet<String>,
+        allowed: bool,
     ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>>;
 
     /// Labels of a namespace; empty where it is not known.
@@ -47,6 +48,7 @@ impl LookUps for NoLookUps {
         &'a self,
         _: &'a str,
         _: &'a BTreeSet<String>,
+        _: bool,
     ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>> {
         Box::pin(std::future::ready(Box::new(NoSources) as _))
     }
@@ -65,13 +67,25 @@ pub struct Decision {
     pub reserved: Option<String>,
 }
 
+/// ConfigMaps (of the pod's namespace) that could tell what an object takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedConfigMaps {
+    /// Their names.
+    pub names: BTreeSet<String>,
+    /// Whether the policy lets them be read.
+    pub allowed: bool,
+}
+
 /// Decides and reserves. Synchronous: all that takes time was looked up before.
 pub trait Decider: Send + Sync + 'static {
-    /// Names of the ConfigMaps (of the pod's namespace) that could tell what the object takes.
-    fn config_maps(&self, question: &Question) -> BTreeSet<String>;
+    /// What to look up before the decision.
+    fn config_maps(&self, question: &Question) -> NamedConfigMaps;
+
+    /// Whether the object asks for a GPU at all, or cannot be read.
+    fn concerns_gpus(&self, question: Question) -> bool;
 
     /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
-    fn decide(&self, question: &Question, sources: &dyn Sources) -> Decision;
+    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
 
     /// Gives a reservation back.
     fn release(&self, uid: &str);
@@ -121,28 +135,43 @@ impl LedgerDecider {
 }
 
 impl Decider for LedgerDecider {
-    fn config_maps(&self, question: &Question) -> BTreeSet<String> {
+    fn config_maps(&self, question: &Question) -> NamedConfigMaps {
         let mut names = named_config_maps(&question.workload.pod);
         if let Some(old) = &question.old {
             names.extend(named_config_maps(&old.pod));
         }
-        names
+        if names.is_empty() {
+            return NamedConfigMaps::default();
+        }
+        let pod_labels = &question.workload.pod.metadata.labels;
+        let policies = Arc::clone(self.lock().policies());
+        let policy = policies.for_pod(&question.namespace_labels, pod_labels, None);
+        NamedConfigMaps {
+            names,
+            allowed: policy.read_config_maps,
+        }
     }
 
-    fn decide(&self, question: &Question, sources: &dyn Sources) -> Decision {
-        let mut policies = Arc::clone(self.lock().policies());
+    fn concerns_gpus(&self, question: Question) -> bool {
+        let policies = Arc::clone(self.lock().policies());
+        !question.workload.deleting && prepare(question, &policies, &NoSources).concerns_gpus()
+    }
+
+    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
+        let reserves = !question.dry_run;
+        let policies = Arc::clone(self.lock().policies());
         let mut prepared = prepare(question, &policies, sources);
         let mut ledger = self.lock();
         if !Arc::ptr_eq(&policies, ledger.policies()) {
             // They were reloaded in between: judged by one set, whole.
-            policies = Arc::clone(ledger.policies());
-            prepared = prepare(question, &policies, sources);
+            let policies = Arc::clone(ledger.policies());
+            prepared = prepare(prepared.question().clone(), &policies, sources);
         }
         let mut verdict = judge(&prepared, &ledger);
-        let reservation = if question.dry_run || !verdict.admit {
-            None
-        } else {
+        let reservation = if reserves && verdict.admit {
             verdict.reservation.take()
+        } else {
+            None
         };
         let reserved = reservation.map(|reservation| {
             let uid = reservation.uid.clone();
@@ -267,13 +296,13 @@ impl Backend {
         question: &Question,
         time: Duration,
     ) -> Box<dyn Sources + Send + Sync> {
-        let names = self.decider.config_maps(question);
+        let NamedConfigMaps { names, allowed } = self.decider.config_maps(question);
         if names.is_empty() {
             return Box::new(NoSources);
         }
         let look_up = self
             .look_ups
-            .config_maps(&question.workload.object.namespace, &names);
+            .config_maps(&question.workload.object.namespace, &names, allowed);
         tokio::time::timeout(time, look_up)
             .await
             .unwrap_or_else(|_| Box::new(TooLate))

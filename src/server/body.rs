@@ -131,3 +131,79 @@ impl HttpBody for AnswerBody {
         SizeHint::with_exact(self.bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+    use crate::decision::{Question, Verdict};
+    use crate::engine::Sources;
+    use crate::server::backend::{Decider, Decision, NamedConfigMaps};
+    use crate::server::metrics::Metrics;
+
+    const LIMITS: BodyLimits = BodyLimits {
+        keep: 8,
+        drain: 32,
+        time: Duration::from_secs(1),
+    };
+
+    #[derive(Default)]
+    struct Releases(Mutex<BTreeSet<String>>);
+
+    impl Decider for Releases {
+        fn config_maps(&self, _: &Question) -> NamedConfigMaps {
+            NamedConfigMaps::default()
+        }
+
+        fn concerns_gpus(&self, _: Question) -> bool {
+            true
+        }
+
+        fn decide(&self, _: Question, _: &dyn Sources) -> Decision {
+            Decision {
+                verdict: Verdict::default(),
+                reserved: None,
+            }
+        }
+
+        fn release(&self, uid: &str) {
+            self.0.lock().unwrap().insert(uid.to_owned());
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_nobody_took_gives_its_reservation_back() {
+        let decider = Arc::new(Releases::default());
+        let body = |uid: &str| {
+            let reserved = Reserved::new(decider.clone(), Arc::new(Metrics::new()), uid.to_owned());
+            AnswerBody::new(b"{}".to_vec(), Some(reserved))
+        };
+        drop(body("gone"));
+        let taken = body("taken").collect().await.unwrap().to_bytes();
+        assert_eq!(taken.as_ref(), b"{}");
+        assert_eq!(*decider.0.lock().unwrap(), BTreeSet::from(["gone".to_owned()]));
+    }
+
+    #[tokio::test]
+    async fn frames_are_joined_up_to_the_limit_and_read_up_to_the_bound() {
+        let frames = |sizes: &[usize]| {
+            let frames: Vec<_> = sizes
+                .iter()
+                .map(|size| Ok::<_, Infallible>(Bytes::from(vec![b'x'; *size])))
+                .collect();
+            Body::from_stream(futures::stream::iter(frames))
+        };
+        assert_eq!(read(Body::empty(), LIMITS).await.unwrap().len(), 0);
+        assert_eq!(read(Body::from("12345678"), LIMITS).await.unwrap(), "12345678");
+        assert_eq!(read(frames(&[3, 0, 5]), LIMITS).await.unwrap(), "xxxxxxxx");
+        for sizes in [&[9][..], &[5, 4], &[8, 1], &[20, 20]] {
+            let error = read(frames(sizes), LIMITS).await.unwrap_err();
+            assert!(
+                matches!(error, BodyError::TooLarge { limit: 8 }),
+                "{sizes:?}: {error}"
+            );
+        }
+    }
+}

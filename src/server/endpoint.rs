@@ -15,9 +15,8 @@ use super::backend::{Backend, Reserved};
 use super::body::{self, AnswerBody, BodyLimits};
 use super::metrics::{Endpoint, Kind, Metrics, Outcome, Refusal};
 use super::readiness::Readiness;
-use crate::admission::{Answer, Asked, Review, texts};
+use crate::admission::{Answer, Asked, Review};
 use crate::decision::{Question, Verdict};
-use crate::engine::NoSources;
 use crate::finding::{Code, Severity};
 use crate::workload::{ObjectRef, WorkloadKind};
 
@@ -206,43 +205,39 @@ async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
         return not_ready(shared, review, question);
     }
     let sources = backend.sources(&question, time).await;
-    let decision = backend.decider().decide(&question, sources.as_ref());
+    let object = question.workload.object.clone();
+    let decision = backend.decider().decide(question, sources.as_ref());
     let reserved = decision
         .reserved
         .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));
     let verdict = decision.verdict;
-    let outcome = match (verdict.judged, verdict.admit, verdict.would_deny) {
+    for finding in &verdict.findings {
+        shared.metrics.found(finding.code, finding.severity);
+    }
+    if !verdict.admit || verdict.would_deny {
+        log(review, &object, &verdict);
+    }
+    Reply {
+        bytes: Answer::of(&review.uid, &object, &verdict).encode(),
+        outcome: outcome(&verdict),
+        reserved,
+    }
+}
+
+const fn outcome(verdict: &Verdict) -> Outcome {
+    match (verdict.judged, verdict.admit, verdict.would_deny) {
+        (_, false, _) if verdict.malformed.is_some() => Outcome::Malformed,
         (_, false, _) => Outcome::Deny,
         (false, true, _) => Outcome::NotOurs,
         (true, true, true) => Outcome::WouldDeny,
         (true, true, false) => Outcome::Admit,
-    };
-    for finding in &verdict.findings {
-        shared.metrics.found(finding.code, finding.severity);
-    }
-    let object = question.workload.object;
-    if !verdict.admit || verdict.would_deny {
-        log(review, &object, &verdict);
-    }
-    let words = texts(&verdict, &object);
-    Reply {
-        bytes: Answer::of(&review.uid, &object, &verdict, words).encode(),
-        outcome,
-        reserved,
     }
 }
 
 /// Before the caches are filled nothing can be summed. Pods that would be judged are held, for their controllers try
 /// again; everything else passes.
-fn not_ready(shared: &Shared, review: &Review<'_>, mut question: Question) -> Reply {
-    question.dry_run = true;
-    let ours = shared
-        .backend
-        .decider()
-        .decide(&question, &NoSources)
-        .verdict
-        .judged;
-    if !ours {
+fn not_ready(shared: &Shared, review: &Review<'_>, question: Question) -> Reply {
+    if !shared.backend.decider().concerns_gpus(question) {
         return admit(review, Outcome::NotOurs);
     }
     let reasons = shared.readiness.reasons().join("; ");
@@ -273,16 +268,8 @@ fn unjudged(review: &Review<'_>, outcome: Outcome, message: &str) -> Reply {
         };
     }
     let warning = format!("{}: {message}", Code::Vg901);
-    let words = crate::admission::Texts {
-        message: String::new(),
-        warnings: vec![warning],
-    };
-    let verdict = Verdict {
-        admit: true,
-        ..Verdict::default()
-    };
     Reply {
-        bytes: Answer::of(&review.uid, &object, &verdict, words).encode(),
+        bytes: Answer::admit_with_warning(&review.uid, &warning).encode(),
         outcome,
         reserved: None,
     }

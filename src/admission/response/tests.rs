@@ -1,7 +1,6 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::admission::texts;
 use crate::finding::Finding;
 use crate::policy::Evidence;
 use crate::units::{Mib, Share};
@@ -57,8 +56,7 @@ fn a_denial_names_every_finding_with_its_field() {
         ..Verdict::default()
     };
     let object = object();
-    let texts = texts(&verdict, &object);
-    let value = printed(&Answer::of("u-2", &object, &verdict, texts));
+    let value = printed(&Answer::of("u-2", &object, &verdict));
     let response = &value["response"];
     assert_eq!(response["allowed"], false);
     let status = &response["status"];
@@ -90,7 +88,7 @@ fn a_denial_names_every_finding_with_its_field() {
 #[test]
 fn a_denial_is_never_without_a_text() {
     let object = object();
-    let value = printed(&Answer::of("u", &object, &Verdict::default(), Texts::default()));
+    let value = printed(&Answer::of("u", &object, &Verdict::default()));
     assert!(
         !value["response"]["status"]["message"]
             .as_str()
@@ -101,28 +99,31 @@ fn a_denial_is_never_without_a_text() {
 
 #[test]
 fn warnings_are_few_short_and_one_line() {
+    let long = "ä".repeat(300);
+    let finding = |code, text: &str| Finding::new(code, FieldPath::default(), text);
     let verdict = Verdict {
         admit: true,
         judged: true,
+        findings: vec![
+            finding(Code::Vg103, &long),
+            finding(Code::Vg104, "two\nlines\u{7}"),
+            finding(Code::Vg107, "third"),
+            finding(Code::Vg109, "fourth"),
+        ],
         ..Verdict::default()
     };
-    let long = "ä".repeat(300);
-    let texts = Texts {
-        message: String::new(),
-        warnings: vec![
-            long,
-            "two\nlines\u{7}".to_owned(),
-            "third".to_owned(),
-            "fourth".to_owned(),
-        ],
-    };
     let object = object();
-    let value = printed(&Answer::of("u", &object, &verdict, texts));
+    let value = printed(&Answer::of("u", &object, &verdict));
     let warnings = value["response"]["warnings"].as_array().unwrap();
     assert_eq!(warnings.len(), 3);
     assert_eq!(warnings[0].as_str().unwrap().chars().count(), 120);
     assert!(warnings[0].as_str().unwrap().ends_with('…'));
-    assert_eq!(warnings[1], "two lines");
+    assert_eq!(warnings[1], "VG104: two lines");
+    let value = printed(&Answer::admit_with_warning("u", &"x".repeat(121)));
+    assert_eq!(
+        value["response"]["warnings"][0].as_str().unwrap().chars().count(),
+        120
+    );
 }
 
 #[test]
@@ -135,7 +136,7 @@ fn a_patch_is_base64_text() {
         ..Verdict::default()
     };
     let object = object();
-    let value = printed(&Answer::of("u", &object, &verdict, Texts::default()));
+    let value = printed(&Answer::of("u", &object, &verdict));
     let patch = STANDARD
         .decode(value["response"]["patch"].as_str().unwrap())
         .unwrap();

@@ -136,7 +136,7 @@ impl ApiServer {
         self.take(resource, namespace, name, false);
     }
 
-    pub(crate) fn config_map(&self, namespace: &str, name: &str, data: Value) {
+    pub(crate) fn config_map(&self, namespace: &str, name: &str, data: &Value) {
         self.set(
             "configmaps",
             json!({"metadata": {"name": name, "namespace": namespace}, "data": data}),

@@ -24,14 +24,14 @@ pub enum ConnectError {
     },
     /// The file is not a usable kubeconfig.
     #[error(
-        "kubeconfig {}: {source}; compare `kubectl --kubeconfig {} config view --minify`",
+        "kubeconfig {}: {reason}; compare `kubectl --kubeconfig {} config view --minify`",
         path.display(), path.display()
     )]
     Broken {
         /// The file.
         path: PathBuf,
-        /// Why.
-        source: Box<KubeconfigError>,
+        /// What is wrong with it, without any of its text: it holds credentials.
+        reason: String,
     },
     /// No file was given, and this is not a pod with a service account.
     #[error(
@@ -64,9 +64,14 @@ pub async fn connect(kubeconfig: Option<&Path>) -> Result<Client, ConnectError> 
 }
 
 async fn from_file(path: &Path) -> Result<Config, ConnectError> {
-    let broken = |source| ConnectError::Broken {
-        path: path.to_owned(),
-        source: Box::new(source),
+    let broken = |error: KubeconfigError| {
+        let text = error.to_string();
+        // A parser's further lines show the place in the file, and with it the credentials around it.
+        let reason = text.lines().next().unwrap_or_default().to_owned();
+        ConnectError::Broken {
+            path: path.to_owned(),
+            reason,
+        }
     };
     let kubeconfig = Kubeconfig::read_from(path).map_err(|error| match error {
         KubeconfigError::ReadConfig(source, _) => ConnectError::Unreadable {

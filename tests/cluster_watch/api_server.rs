@@ -34,14 +34,14 @@ struct Shared {
 }
 
 #[derive(Clone)]
-pub struct ApiServer {
+pub(crate) struct ApiServer {
     shared: Arc<Mutex<Shared>>,
     changed: Arc<watch::Sender<u64>>,
     url: String,
 }
 
 impl ApiServer {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let shared = Arc::new(Mutex::new(Shared {
@@ -58,7 +58,7 @@ impl ApiServer {
         server
     }
 
-    pub fn url(&self) -> &str {
+    pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
@@ -98,12 +98,12 @@ impl ApiServer {
         self.wake();
     }
 
-    pub fn set(&self, resource: &str, object: Value) {
+    pub(crate) fn set(&self, resource: &str, object: Value) {
         self.put(resource, object, true);
     }
 
     /// A change that no watch tells of.
-    pub fn set_unseen(&self, resource: &str, object: Value) {
+    pub(crate) fn set_unseen(&self, resource: &str, object: Value) {
         self.put(resource, object, false);
     }
 
@@ -128,15 +128,15 @@ impl ApiServer {
         self.wake();
     }
 
-    pub fn delete(&self, resource: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete(&self, resource: &str, namespace: &str, name: &str) {
         self.take(resource, namespace, name, true);
     }
 
-    pub fn delete_unseen(&self, resource: &str, namespace: &str, name: &str) {
+    pub(crate) fn delete_unseen(&self, resource: &str, namespace: &str, name: &str) {
         self.take(resource, namespace, name, false);
     }
 
-    pub fn config_map(&self, namespace: &str, name: &str, data: Value) {
+    pub(crate) fn config_map(&self, namespace: &str, name: &str, data: &Value) {
         self.set(
             "configmaps",
             json!({"metadata": {"name": name, "namespace": namespace}, "data": data}),
@@ -144,7 +144,7 @@ impl ApiServer {
     }
 
     /// A line of the watch, as it is.
-    pub fn line(&self, resource: &str, text: &str) {
+    pub(crate) fn line(&self, resource: &str, text: &str) {
         let mut shared = self.shared();
         shared.version += 1;
         let version = shared.version;
@@ -157,7 +157,7 @@ impl ApiServer {
         self.wake();
     }
 
-    pub fn bookmark(&self, resource: &str) {
+    pub(crate) fn bookmark(&self, resource: &str) {
         let next = self.version() + 1;
         let object = json!({"metadata": {"resourceVersion": next.to_string()}});
         self.line(
@@ -167,7 +167,7 @@ impl ApiServer {
     }
 
     /// Ends the watches of a resource: in the middle of a line, or in good order.
-    pub fn cut(&self, resource: &str, rough: bool) {
+    pub(crate) fn cut(&self, resource: &str, rough: bool) {
         let mut shared = self.shared();
         let (round, was_rough) = shared.cuts.entry(resource.to_owned()).or_default();
         *round += 1;
@@ -177,7 +177,7 @@ impl ApiServer {
     }
 
     /// Versions up to now are gone for watches that start from here on.
-    pub fn expire(&self, resource: &str, over_http: bool) {
+    pub(crate) fn expire(&self, resource: &str, over_http: bool) {
         let mut shared = self.shared();
         shared.version += 1;
         let version = shared.version;
@@ -185,7 +185,7 @@ impl ApiServer {
     }
 
     /// Every request for the resource (`pods`), or with one verb for it (`WATCH pods`), gets this status.
-    pub fn refuse(&self, resource: &str, status: Option<u16>) {
+    pub(crate) fn refuse(&self, resource: &str, status: Option<u16>) {
         let mut shared = self.shared();
         match status {
             Some(status) => shared.refused.insert(resource.to_owned(), status),
@@ -193,7 +193,7 @@ impl ApiServer {
         };
     }
 
-    pub fn refuse_pages_after_first(&self, resource: &str, refuse: bool) {
+    pub(crate) fn refuse_pages_after_first(&self, resource: &str, refuse: bool) {
         let mut shared = self.shared();
         if refuse {
             shared.broken_pages.insert(resource.to_owned());
@@ -203,28 +203,28 @@ impl ApiServer {
     }
 
     /// Every answer about an object of this name takes so long.
-    pub fn slow(&self, name: &str, pause: Duration) {
+    pub(crate) fn slow(&self, name: &str, pause: Duration) {
         self.shared().slow.insert(name.to_owned(), pause);
     }
 
     /// Requests so far, as in `LIST pods`.
-    pub fn requests(&self, what: &str) -> usize {
+    pub(crate) fn requests(&self, what: &str) -> usize {
         self.shared().requests.get(what).copied().unwrap_or_default()
     }
 
-    pub fn last_watch_version(&self, resource: &str) -> u64 {
+    pub(crate) fn last_watch_version(&self, resource: &str) -> u64 {
         self.shared().watched_from[resource]
     }
 
-    pub fn version(&self) -> u64 {
+    pub(crate) fn version(&self) -> u64 {
         self.shared().version
     }
 
-    pub fn user_agents(&self) -> BTreeSet<String> {
+    pub(crate) fn user_agents(&self) -> BTreeSet<String> {
         self.shared().agents.clone()
     }
 
-    pub fn posted(&self) -> Vec<Value> {
+    pub(crate) fn posted(&self) -> Vec<Value> {
         self.shared().posted.clone()
     }
 

@@ -11,18 +11,18 @@ use vramgate::units::Mib;
 use vramgate::workload::pod::{Node, Pod};
 
 #[derive(Default)]
-pub struct Recorder {
-    pub nodes: BTreeMap<String, GpuNode>,
+pub(crate) struct Recorder {
+    pub(crate) nodes: BTreeMap<String, GpuNode>,
     /// By UID, with what its ConfigMaps were found to be.
-    pub pods: BTreeMap<String, (Pod, String)>,
-    pub namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    pub reservations: Vec<Reservation>,
-    pub released: Vec<String>,
-    pub asked_before: Cell<Option<Moment>>,
+    pub(crate) pods: BTreeMap<String, (Pod, String)>,
+    pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) released: Vec<String>,
+    pub(crate) asked_before: Cell<Option<Moment>>,
     /// Breaks down when this pod is set.
-    pub breaks_at: Option<String>,
-    pub over_budget: Vec<OverBudget>,
-    pub log: Vec<String>,
+    pub(crate) breaks_at: Option<String>,
+    pub(crate) over_budget: Vec<OverBudget>,
+    pub(crate) log: Vec<String>,
 }
 
 impl Facts for Recorder {
@@ -82,7 +82,7 @@ impl Facts for Recorder {
 }
 
 /// Reads as many whole GPUs as the capacity says.
-pub struct ByLabel;
+pub(crate) struct ByLabel;
 
 impl Reader for ByLabel {
     fn node(&self, node: &Node) -> Option<GpuNode> {

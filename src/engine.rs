@@ -151,7 +151,9 @@ impl Version {
         for part in parts {
             // `0.9.0rc1` comes before 0.9.0 and has its options.
             let digits = part.strip_prefix("post").unwrap_or(part);
-            let digits = digits.find(|c: char| !c.is_ascii_digit()).map_or(digits, |end| &digits[..end]);
+            let digits = digits
+                .find(|c: char| !c.is_ascii_digit())
+                .map_or(digits, |end| &digits[..end]);
             if digits.is_empty() {
                 break;
             }
@@ -168,7 +170,11 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch, post] = self.0;
         write!(f, "{major}.{minor}.{patch}")?;
-        if post > 0 { write!(f, ".post{post}") } else { Ok(()) }
+        if post > 0 {
+            write!(f, ".post{post}")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -278,7 +284,13 @@ pub struct Parallelism {
 
 impl Default for Parallelism {
     fn default() -> Self {
-        Self { tensor: 1, pipeline: 1, data: 1, data_local: 1, devices: 1 }
+        Self {
+            tensor: 1,
+            pipeline: 1,
+            data: 1,
+            data_local: 1,
+            devices: 1,
+        }
     }
 }
 
@@ -396,14 +408,31 @@ impl Placed<'_> {
 
 /// All containers of a pod with their roles, in the order of the manifest (init first).
 pub fn containers(pod: &Pod) -> impl Iterator<Item = Placed<'_>> {
-    let init = pod.spec.init_containers.iter().enumerate().map(|(index, container)| {
-        let sidecar = container.restart_policy.as_deref() == Some("Always");
-        Placed { container, role: if sidecar { Role::Sidecar } else { Role::Init }, index }
-    });
+    let init = pod
+        .spec
+        .init_containers
+        .iter()
+        .enumerate()
+        .map(|(index, container)| {
+            let sidecar = container.restart_policy.as_deref() == Some("Always");
+            Placed {
+                container,
+                role: if sidecar { Role::Sidecar } else { Role::Init },
+                index,
+            }
+        });
     let regular = pod.spec.containers.iter().enumerate();
     let ephemeral = pod.spec.ephemeral_containers.iter().enumerate();
-    init.chain(regular.map(|(index, container)| Placed { container, role: Role::Container, index }))
-        .chain(ephemeral.map(|(index, container)| Placed { container, role: Role::Ephemeral, index }))
+    init.chain(regular.map(|(index, container)| Placed {
+        container,
+        role: Role::Container,
+        index,
+    }))
+    .chain(ephemeral.map(|(index, container)| Placed {
+        container,
+        role: Role::Ephemeral,
+        index,
+    }))
 }
 
 /// The answer to a look-up of a ConfigMap.

@@ -12,6 +12,24 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+mod image;
+mod llama_cpp;
+mod lmdeploy;
+mod nim;
+mod ollama;
+mod other;
+mod ray;
+mod read;
+mod reader;
+mod sglang;
+mod tei;
+mod tensorrt_llm;
+mod tgi;
+mod triton;
+pub mod vllm;
+
+pub use read::{config_maps, read};
+
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[allow(missing_docs, reason = "the variants are the engines' own names")]
@@ -53,6 +71,31 @@ pub enum Engine {
 }
 
 impl Engine {
+    const ALL: [Self; 16] = [
+        Self::Vllm,
+        Self::Sglang,
+        Self::Tgi,
+        Self::Tei,
+        Self::Triton,
+        Self::TensorRtLlm,
+        Self::LlamaCpp,
+        Self::Ollama,
+        Self::Lmdeploy,
+        Self::Nim,
+        Self::RayWorker,
+        Self::Jax,
+        Self::Tensorflow,
+        Self::Pytorch,
+        Self::Unknown,
+        Self::None,
+    ];
+
+    /// The engine of this name in JSON and in policies.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.as_str() == name)
+    }
+
     /// The name in JSON and in text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -92,6 +135,32 @@ impl Version {
     #[must_use]
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self([major, minor, patch, 0])
+    }
+
+    /// Reads `0.11.0`, `v0.6.3.post1`, `0.11`; anything after a `-`, a `+` or a letter is a build suffix. `None` where it
+    /// does not begin with two numbers.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split(['-', '+', '_']).next().unwrap_or(text);
+        let mut parts = text.split('.');
+        let major = parts.next()?.parse().ok()?;
+        let minor = parts.next()?.parse().ok()?;
+        let mut rest = [0, 0];
+        let mut filled = 0;
+        for part in parts {
+            // `0.9.0rc1` comes before 0.9.0 and has its options.
+            let digits = part.strip_prefix("post").unwrap_or(part);
+            let digits = digits.find(|c: char| !c.is_ascii_digit()).map_or(digits, |end| &digits[..end]);
+            if digits.is_empty() {
+                break;
+            }
+            let place = if part.starts_with("post") { 1 } else { filled };
+            *rest.get_mut(place)? = digits.parse().ok()?;
+            filled = place + 1;
+        }
+        let [patch, post] = rest;
+        Some(Self([major, minor, patch, post]))
     }
 }
 

@@ -214,7 +214,12 @@ impl Ledger {
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
             demand: Arc::new(demand),
             recorded: previous.as_ref().and_then(|holder| holder.recorded.clone()),
-            constraints: (node.is_none() || admitted_here).then(|| constraints(pod)),
+            // Once bound, the pod's own nodeName says where it went, not where it could have gone.
+            constraints: match (&node, admitted_here) {
+                (None, _) => Some(constraints(pod)),
+                (Some(_), true) => previous.as_ref().and_then(|holder| holder.constraints.clone()),
+                (Some(_), false) => None,
+            },
             node: node.clone(),
             place: None,
             standings: Vec::new(),

@@ -1,6 +1,6 @@
 //! Policies as the decision reads them: resolved, typed, and complete.
 //!
-//! A `GpuSharingPolicy` document is read by [`file`] into [`spec`] and from there into a [`Policy`]; what a document
+//! A `GpuSharingPolicy` document is read by [`mod@file`] into [`spec`] and from there into a [`Policy`]; what a document
 //! leaves out comes from the built-in default, never from another policy.
 
 use std::collections::BTreeMap;

@@ -1,6 +1,7 @@
 //! What an API object asks for: its pod template, how many pods it makes, and the GPU slots of each container.
 
 mod controller;
+mod decode;
 mod null;
 pub mod owner;
 pub mod pod;

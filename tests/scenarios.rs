@@ -346,7 +346,7 @@ fn c10_hand_written_labels_are_whole_devices_with_a_remark() {
     cluster.node(&node);
     let verdict = cluster.create(&pod("p", "0.90"));
     assert!(verdict.admit, "{:#?}", verdict.findings);
-    assert_eq!(verdict.placement[0].budget.get() / 1024, 79, "the lower total of an A100 80GB");
+    assert_eq!(verdict.placement[0].budget, Mib::new(81_920), "an A100 80GB by its alias");
 }
 
 #[test]

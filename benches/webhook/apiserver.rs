@@ -13,7 +13,7 @@ use rustls::ClientConfig;
 use serde_json::{Value, json};
 
 use crate::client::{Connection, Endpoint, Expected, Request};
-use crate::measure::{self, Report, Target};
+use crate::measure::{self, Report, Row, Target};
 use crate::process::{self, Server};
 use crate::review::{self, Kind};
 use crate::tls::{self, Identity};
@@ -277,26 +277,29 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
     let mut targets = Vec::new();
     for webhook in &webhooks {
         targets.push(Target {
-            name: webhook.name.clone(),
-            nodes: webhook.nodes,
+            row: webhook.row.clone(),
             endpoint: endpoint.clone(),
             pid: Some(webhook.server.pid()),
         });
-        register(&plane, &webhook.name, webhook.address, &identity.pem).await?;
+        register(&plane, &webhook.row.name, webhook.address, &identity.pem).await?;
     }
     targets.push(Target {
-        name: "no-webhook".to_owned(),
-        nodes: None,
+        row: Row {
+            name: "no-webhook".to_owned(),
+            nodes: None,
+        },
         endpoint,
         pid: None,
     });
     for target in &targets {
-        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.name}});
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": target.row.name}});
         plane.create("/api/v1/namespaces", &namespace).await?;
     }
-    let names: Vec<_> = webhooks.iter().map(|webhook| webhook.name.as_str()).collect();
+    let names: Vec<_> = webhooks.iter().map(|webhook| webhook.row.name.as_str()).collect();
     wait_until_asked(&plane, &names).await?;
 
+    let rows: Vec<_> = targets.iter().map(|target| target.row.clone()).collect();
     let mut report = Report::begin(
         "apiserver",
         options,
@@ -305,11 +308,11 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
     for concurrency in options.concurrencies([1, 16]) {
         let of_targets = targets
             .iter()
-            .map(|target| requests(&plane, &target.name, concurrency));
+            .map(|target| requests(&plane, &target.row.name, concurrency));
         let of_targets = of_targets.collect::<Outcome<Vec<_>>>()?;
         let figures = measure::compare(&targets, &of_targets, CREATED, options).await?;
         let title = format!("Pod CREATE, concurrency {concurrency}");
-        report.case(&title, &json!({"concurrency": concurrency}), &targets, &figures);
+        report.case(&title, &json!({"concurrency": concurrency}), &rows, &figures);
     }
-    report.finish(options, folder.parent().and_then(Path::parent).unwrap_or(&folder))
+    report.finish(options, &direct::target_folder())
 }

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::client::{Endpoint, Expected};
-use crate::measure::{self, Report, Target};
+use crate::measure::{self, Report, Row, Target};
 use crate::process::{self, Server};
 use crate::tls::{self, Identity};
 use crate::{Options, Outcome, Webhook, cluster, review};
@@ -19,10 +19,15 @@ const ADMITTED: Expected = Expected {
 
 /// A running webhook. It ends with this value.
 pub(crate) struct Running {
-    pub(crate) name: String,
-    pub(crate) nodes: Option<usize>,
+    pub(crate) row: Row,
     pub(crate) address: SocketAddr,
     pub(crate) server: Server,
+}
+
+/// Where the build is, and the figures go.
+pub(crate) fn target_folder() -> PathBuf {
+    let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    scratch.parent().unwrap_or(scratch).to_owned()
 }
 
 /// An empty folder for this run, beside the build.
@@ -52,8 +57,10 @@ async fn start_do_nothing(
     let mut server = Server::start(name, &mut command, folder)?;
     server.ready(async || process::listens(address).await).await?;
     Ok(Running {
-        name: name.to_owned(),
-        nodes,
+        row: Row {
+            name: name.to_owned(),
+            nodes,
+        },
         address,
         server,
     })
@@ -78,8 +85,10 @@ async fn start_vramgate(nodes: usize, identity: &Identity, folder: &Path) -> Out
         .ready(async || process::answers(status, "/readyz").await)
         .await?;
     Ok(Running {
-        name,
-        nodes: Some(nodes),
+        row: Row {
+            name,
+            nodes: Some(nodes),
+        },
         address,
         server,
     })
@@ -118,8 +127,7 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
     let targets: Vec<_> = webhooks
         .iter()
         .map(|webhook| Target {
-            name: webhook.name.clone(),
-            nodes: webhook.nodes,
+            row: webhook.row.clone(),
             endpoint: Endpoint {
                 address: webhook.address,
                 tls: client.clone(),
@@ -128,6 +136,7 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
         })
         .collect();
 
+    let rows: Vec<_> = targets.iter().map(|target| target.row.clone()).collect();
     let mut report = Report::begin(
         "direct",
         options,
@@ -147,8 +156,8 @@ pub(crate) async fn run(options: &Options) -> Outcome<()> {
             let name = kind.name();
             let title = format!("{name}, {bytes} bytes, concurrency {concurrency}");
             let labels = json!({"review": name, "bytes": bytes, "concurrency": concurrency});
-            report.case(&title, &labels, &targets, &figures);
+            report.case(&title, &labels, &rows, &figures);
         }
     }
-    report.finish(options, folder.parent().and_then(Path::parent).unwrap_or(&folder))
+    report.finish(options, &target_folder())
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! cargo bench --bench webhook                  straight to the webhooks, over HTTPS and keep-alive HTTP/1.1
 //! cargo bench --bench webhook -- apiserver     Pod CREATE with dryRun=All through a real kube-apiserver
+//! cargo bench --bench webhook -- decision      the decision alone, in one thread, for a decoded pod
 //! ```
 //!
 //! All servers run at once and take turns in short rounds, so that whatever else the machine does falls on each of
@@ -18,6 +19,7 @@
 mod apiserver;
 mod client;
 mod cluster;
+mod decision;
 mod direct;
 mod do_nothing;
 mod measure;
@@ -56,6 +58,8 @@ enum Mode {
     Direct,
     /// Pod CREATE with dryRun=All through a real kube-apiserver.
     Apiserver,
+    /// The decision alone, in this process.
+    Decision,
     /// Serves the webhook that does nothing.
     #[command(hide = true)]
     DoNothing {
@@ -85,7 +89,7 @@ pub(crate) struct Options {
     #[arg(long, global = true, value_delimiter = ',',
           value_parser = clap::value_parser!(u16).range(1..=256))]
     pub(crate) concurrency: Vec<u16>,
-    /// Reviews to send straight to the webhooks.
+    /// Reviews to send straight to the webhooks, or pods to decide.
     #[arg(long, global = true, value_delimiter = ',',
           default_values = ["shared-dry-run", "whole-gpu", "shared-reserving"])]
     pub(crate) review: Vec<review::Kind>,
@@ -133,6 +137,9 @@ fn run() -> Outcome<()> {
     if !bench && mode.is_none() {
         println!("Nothing measured: run `cargo bench --bench webhook`.");
         return Ok(());
+    }
+    if let Some(Mode::Decision) = mode {
+        return decision::run(&options, &direct::target_folder());
     }
     // One thread: the load generator must leave the machine to what it measures.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -10,12 +10,19 @@ use crate::client::{Endpoint, Expected, Request, Worker};
 use crate::process::processor_time;
 use crate::{Options, Outcome};
 
-/// One of the servers that are compared.
-pub(crate) struct Target {
+/// What a line of a table is about.
+#[derive(Clone)]
+pub(crate) struct Row {
     /// As printed.
     pub(crate) name: String,
     /// Size of the cluster that it counts; none where it counts nothing.
     pub(crate) nodes: Option<usize>,
+}
+
+/// One of the servers that are compared.
+pub(crate) struct Target {
+    /// How it is printed.
+    pub(crate) row: Row,
     /// Where requests go.
     pub(crate) endpoint: Endpoint,
     /// The webhook's process, where there is one.
@@ -30,6 +37,20 @@ pub(crate) struct Figures {
     p99: f64,
     /// Microseconds of the webhook's processor time for each review.
     processor: Option<f64>,
+}
+
+impl Figures {
+    /// Of work in this thread: the time that it took is processor time.
+    pub(crate) fn of_one_thread(mut times: Vec<Duration>, spent: Duration) -> Self {
+        times.sort_unstable();
+        let count = times.len() as f64;
+        Self {
+            per_second: count / spent.as_secs_f64(),
+            p50: quantile(&times, 50),
+            p99: quantile(&times, 99),
+            processor: Some(spent.as_secs_f64() * MICROSECONDS / count),
+        }
+    }
 }
 
 const MICROSECONDS: f64 = 1e6;
@@ -92,7 +113,7 @@ pub(crate) async fn compare(
             let target = &targets[at];
             let of_round = round(target, &requests[at], expected, run, options.round())
                 .await
-                .map_err(|error| format!("{}: {error}", target.name))?;
+                .map_err(|error| format!("{}: {error}", target.row.name))?;
             if run > 0 {
                 figures[at].push(of_round);
             }
@@ -177,14 +198,14 @@ impl Report {
     }
 
     /// One table.
-    pub(crate) fn case(&mut self, title: &str, labels: &Value, targets: &[Target], figures: &[Vec<Figures>]) {
+    pub(crate) fn case(&mut self, title: &str, labels: &Value, about: &[Row], figures: &[Vec<Figures>]) {
         println!("{title}");
         println!(
             "  {:<24} {:>10} {:>6} {:>9} {:>6} {:>9} {:>6} {:>11} {:>6}",
             "webhook", "per second", "x", "p50 us", "x", "p99 us", "x", "CPU us each", "x"
         );
         let mut rows = Vec::new();
-        for (target, rounds) in targets.iter().zip(figures) {
+        for (row, rounds) in about.iter().zip(figures) {
             let middle = medians(rounds);
             let ratio = ratios(rounds, &figures[0]);
             let processor = middle
@@ -195,28 +216,22 @@ impl Report {
                 .map_or_else(|| "-".to_owned(), |value| format!("{value:.2}"));
             println!(
                 "  {:<24} {:>10.0} {:>6.2} {:>9.1} {:>6.2} {:>9.1} {:>6.2} {processor:>11} {times:>6}",
-                target.name,
-                middle.per_second,
-                ratio.per_second,
-                middle.p50,
-                ratio.p50,
-                middle.p99,
-                ratio.p99
+                row.name, middle.per_second, ratio.per_second, middle.p50, ratio.p50, middle.p99, ratio.p99
             );
             rows.push(json!({
-                "webhook": target.name,
+                "webhook": row.name,
                 "medians": as_json(&middle),
                 "ratios": as_json(&ratio),
                 "rounds": rounds.iter().map(as_json).collect::<Vec<_>>(),
             }));
         }
         // What the size of the cluster costs is a ratio between two rows of the product's own.
-        let mut sized: Vec<_> = targets
+        let mut sized: Vec<_> = about
             .iter()
             .zip(figures)
-            .filter(|(target, _)| target.nodes.is_some())
+            .filter(|(row, _)| row.nodes.is_some())
             .collect();
-        sized.sort_by_key(|(target, _)| target.nodes);
+        sized.sort_by_key(|(row, _)| row.nodes);
         if let [(small, of_small), .., (large, of_large)] = sized[..] {
             let ratio = ratios(of_large, of_small);
             println!(

@@ -155,8 +155,8 @@ impl Closest<'_> {
         let total = pool.total.unwrap_or(Mib::ZERO);
         let left = budget.less(self.together);
         let who = match holds {
-            [one] => format!("container {}", short(&one.container)),
-            _ => format!("{} containers", holds.len()),
+            [one] => format!("container {} asks", short(&one.container)),
+            _ => format!("{} containers ask", holds.len()),
         };
         let path = demand
             .claims
@@ -195,8 +195,7 @@ impl Closest<'_> {
             Code::Vg201,
             path,
             format!(
-                "{who} asks {} ({share}) of a shared {} device; {situation}",
-                request, pool.resource
+                "{who} {request} ({share}) of a shared {} device; {situation}", pool.resource
             ),
         )
         .number("requestMiB", Number::Memory(request))

@@ -12,12 +12,12 @@ use crate::demand::{Amount, Demand};
 use crate::finding::{Code, Finding, Fix, Severity};
 use crate::ledger::search::Overlay;
 use crate::ledger::{Ledger, constraints};
-use crate::units::{Fraction, Mib, Share};
+use crate::units::{Fraction, Share};
 
 /// Fractions are proposed in steps of a thousandth.
 const STEP_PPM: u32 = 1_000;
-/// A device share below this is no use to any engine, so it is not proposed.
-const LEAST_USEFUL: Mib = Mib::new(1_024);
+/// A smaller part of a device is no use to any engine, so it is not proposed.
+const LEAST_USEFUL: Share = Share::from_ppm(20_000);
 
 /// Codes that another fraction may answer.
 const BY_FRACTION: [Code; 6] = [
@@ -48,9 +48,11 @@ pub(super) fn for_pod(
     }
     let mut fixes = Vec::new();
     if errors.iter().all(|code| BY_FRACTION.contains(code)) {
-        fixes.extend(largest_fraction(question, demand, |changed| {
-            passes(question, changed, ledger, overlay)
-        }));
+        // Where nobody chose a fraction, the proposal leaves the other slots of the device their part.
+        let chosen = errors.iter().all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
+        let most = if chosen { Share::WHOLE } else { survey.fair_share() };
+        let passes = |changed: &Demand| passes(question, changed, ledger, overlay);
+        fixes.extend(largest_fraction(question, demand, most, passes));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
         fixes.extend(as_many_slots(question, demand, |changed| {
@@ -124,10 +126,11 @@ fn with_fraction(demand: &Demand, fraction: &Fraction) -> Option<Demand> {
     Some(changed)
 }
 
-/// The largest fraction, in thousandths, with which the object passes.
+/// The largest fraction, in thousandths and at most `most`, with which the object passes.
 pub(super) fn largest_fraction(
     question: &Question,
     demand: &Demand,
+    most: Share,
     passes: impl Fn(&Demand) -> bool,
 ) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
@@ -137,7 +140,7 @@ pub(super) fn largest_fraction(
             .is_some_and(|changed| passes(&changed))
     };
     // What fits at a fraction fits at any smaller one, so the border is found by halving.
-    let (mut low, mut high) = (0_u32, 1_000_u32);
+    let (mut low, mut high) = (0_u32, u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000));
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
@@ -149,26 +152,21 @@ pub(super) fn largest_fraction(
     let fraction = at(low)?;
     let claim = demand.claims.iter().find(|claim| !claim.parts.is_empty())?;
     let edit = claim.parts.first()?.edit.as_ref()?;
-    let least =
-        smallest_device(question, demand).map_or(Share::ZERO, |total| Share::ratio_up(LEAST_USEFUL, total));
-    if fraction.share() < least {
+    if fraction.share() < LEAST_USEFUL {
         return None;
     }
     let pointer = format!("{}{}{}", template_pointer(question), claim.pointer, edit.pointer);
-    let value = json!(format!("{}{}{}", edit.before, fraction.text(), edit.after));
+    let word = format!("{}{}{}", edit.before, fraction.text(), edit.after);
+    // Where there is no list yet, the operation makes one.
+    let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
+    let value = if makes_list { json!([word]) } else { json!(word) };
     let operation = operation(if edit.add { "add" } else { "replace" }, &pointer, &value)?;
+    let chosen = claim.parts.iter().any(|part| matches!(part.amount, Amount::OfTotal { by_default: false, .. }));
+    let verb = if chosen { "lower" } else { "set" };
     Some(Fix {
-        title: format!(
-            "lower the memory fraction of container {} to {fraction}",
-            claim.container
-        ),
+        title: format!("{verb} the memory fraction of container {} to {fraction}", claim.container),
         patch: vec![operation],
     })
-}
-
-/// There is no size to compare with before a node is chosen; the smallest device that is sold in slots has 8 GiB.
-fn smallest_device(_question: &Question, _demand: &Demand) -> Option<Mib> {
-    Some(Mib::new(8_192))
 }
 
 /// As many slots as the engine has ranks.

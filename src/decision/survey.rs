@@ -12,6 +12,7 @@ use crate::ledger::nodes::Class;
 use crate::ledger::search::Ask;
 use crate::placement::candidates::{Fit, node_matches};
 use crate::policy::{Mode, Policy, PolicyRef};
+use crate::units::Share;
 use crate::workload::pod::PodSpec;
 
 /// At most so many nodes are named in a sentence.
@@ -126,6 +127,19 @@ impl<'a> Survey<'a> {
             .first()
             .or(self.refusing.first())
             .map_or(&self.base, |kind| &kind.policy)
+    }
+
+    /// The smallest fair share of a slot among the kinds that the pod could stand on; the whole where none is shared.
+    pub(super) fn fair_share(&self) -> Share {
+        let kinds = self.accepting.iter().chain(&self.refusing);
+        let shares = kinds.flat_map(|kind| {
+            let budget = kind.class.device_policy.device.budget;
+            let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
+            asked
+                .filter(|(pool, standing)| pool.sharing.is_shared() && standing.slots > 0)
+                .map(move |(pool, _)| budget.divided_by(u64::from(pool.sharing.slots_per_device())))
+        });
+        shares.min().unwrap_or(Share::WHOLE)
     }
 
     /// Whether some kind that takes it has devices of its own for it.

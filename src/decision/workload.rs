@@ -409,7 +409,7 @@ impl Sizing<'_> {
 
     /// The largest fraction with which so many pods fit.
     fn fraction_for(&self, pods: u32) -> Option<Fix> {
-        fixes::largest_fraction(self.question, self.demand, |changed| {
+        fixes::largest_fraction(self.question, self.demand, Share::WHOLE, |changed| {
             let labels = &self.question.workload.pod.metadata.labels;
             let namespace_labels = &self.question.namespace_labels;
             let survey = Survey::of(self.ledger, changed, self.spec, namespace_labels, labels);

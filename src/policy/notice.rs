@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use super::check::at;
 use super::spec::{
-    Access, AccessRule, Codes, GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, Tenants,
+    Access, AccessRule, GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, Tenants,
     ThreadPercentage, Trust,
 };
 use super::tree::Tree;
-use super::{Enforcement, Evidence};
-use crate::finding::Code;
+use super::{DefaultFraction, Enforcement, Evidence};
 
 /// A field of a policy that was accepted and does not do all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +43,6 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
         mps_and_mig(spec, &mut fields);
         access(spec.access.as_ref(), &mut fields);
         others(spec, &mut fields);
-        codes(spec.codes.as_ref(), &mut fields);
     }
     let mut notices: Vec<Notice> = fields
         .into_iter()
@@ -172,6 +170,16 @@ fn others(spec: &Spec, fields: &mut Fields) {
         "every level acts as admission",
         fields,
     );
+    let fraction = spec
+        .defaults
+        .as_ref()
+        .and_then(|defaults| defaults.gpu_memory_utilization.as_ref());
+    later_because(
+        "spec.defaults.gpuMemoryUtilization",
+        fraction.is_some_and(|fraction| *fraction != DefaultFraction::None),
+        "nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
+        fields,
+    );
     let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);
     later("spec.sources.secrets", secrets == Some(LookUp::Get), fields);
     let trust = spec
@@ -188,24 +196,4 @@ fn others(spec: &Spec, fields: &mut Fields) {
         spec.models.as_ref().is_some_and(|models| !models.is_empty()),
         fields,
     );
-}
-
-/// VG102 and VG106 follow `unknown`, by the kind of slot.
-fn codes(codes: Option<&Codes>, fields: &mut Fields) {
-    let Some(codes) = codes else { return };
-    let lists = [
-        ("spec.codes.error", &codes.error),
-        ("spec.codes.warning", &codes.warning),
-        ("spec.codes.info", &codes.info),
-    ];
-    for (field, list) in lists {
-        for code in list.iter().flatten().map(|name| name.0) {
-            if matches!(code, Code::Vg102 | Code::Vg106) {
-                fields.push((
-                    field,
-                    format!("the severity of {code} follows spec.unknown, not this list"),
-                ));
-            }
-        }
-    }
 }

@@ -269,12 +269,13 @@ impl PodMaker for JobSpec {
 pub(super) struct CronJobSpec {
     #[serde(deserialize_with = "as_absent")]
     suspend: bool,
+    #[allow(dead_code, reason = "read only to refuse a word that is no policy")]
     concurrency_policy: Option<ConcurrencyPolicy>,
     #[serde(deserialize_with = "as_absent")]
     job_template: JobTemplate,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Deserialize)]
 enum ConcurrencyPolicy {
     Allow,
     Forbid,
@@ -289,20 +290,15 @@ struct JobTemplate {
 }
 
 impl PodMaker for CronJobSpec {
-    /// The pods of one Job. Under `Allow` (the default) a run that overlaps the one before it can have as many again;
-    /// whether it does is known only when it starts, and its pods are judged then. Under `Replace` the new Job's pods
-    /// stand beside those that are terminating, which is a surge; under `Forbid` there is never a second Job.
+    /// The pods of one Job, whatever the concurrency policy. Under `Allow` (the default) a run that overlaps the one
+    /// before it can have as many again; whether it does is known only when it starts, and its pods are judged then.
+    /// Under `Replace` the earlier Job's pods are deleted first, and are counted while they terminate. Under `Forbid`
+    /// there is never a second Job.
     fn plan(&self) -> ReplicaPlan {
         if self.suspend {
-            return plan(0, 0, 0);
-        }
-        let job = self.job_template.spec.plan();
-        match self.concurrency_policy {
-            Some(ConcurrencyPolicy::Replace) => ReplicaPlan {
-                unavailable: job.desired,
-                ..job
-            },
-            Some(ConcurrencyPolicy::Allow | ConcurrencyPolicy::Forbid) | None => job,
+            plan(0, 0, 0)
+        } else {
+            self.job_template.spec.plan()
         }
     }
 

@@ -391,7 +391,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
   declarations: {{trust: [ml]}}
   engines: [{{images: [a/*], engine: vllm}}]
   models: [{{names: [m], weightsMiB: 3}}]
-  codes: {{warning: [VG106]}}
+  defaults: {{gpuMemoryUtilization: fairShare}}
 "
     );
     let documents = parse(&text, "p.yaml").unwrap();
@@ -415,7 +415,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: accepted, without effect yet",
-            "p.yaml:16: spec.codes.warning: the severity of VG106 follows spec.unknown, not this list",
+            "p.yaml:16: spec.defaults.gpuMemoryUtilization: accepted, without effect yet: nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
         ]
     );
     let silent = format!("{HEAD}spec: {{match: {{expression: \"true\"}}}}\n");

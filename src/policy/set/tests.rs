@@ -275,6 +275,14 @@ proptest! {
         prop_assert!(set.for_device(node.as_ref().unwrap_or(&none)).matches.by_nodes_alone());
     }
 
+    /// Nor does any text at all.
+    #[test]
+    fn no_other_text_does_either(text in "\\PC{0,80}") {
+        if let Err(errors) = file::parse(&text, "t") {
+            prop_assert!(!errors.0.is_empty());
+        }
+    }
+
     /// Whatever the text, reading it ends with documents or with errors that have a place.
     #[test]
     fn no_text_makes_the_reader_fail(text in "(apiVersion: vramgate.io/v1alpha1\n|kind: GpuSharingPolicy\n|metadata: \\{name: a\\}\n|spec: |[{}\\[\\],:\"'&*|>-]|mode|device: \\{budget: |0\\.9|é|\n| ){0,30}") {

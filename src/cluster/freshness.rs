@@ -1,0 +1,180 @@
+//! Whether the watches are complete, and how old what they told is.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+/// What is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Watched {
+    /// All namespaces, for their labels.
+    Namespaces,
+    /// All nodes.
+    Nodes,
+    /// All pods of all namespaces and phases.
+    Pods,
+}
+
+impl Watched {
+    /// Each of them.
+    pub const ALL: [Self; 3] = [Self::Namespaces, Self::Nodes, Self::Pods];
+
+    /// The word in logs and metrics: the plural of the API.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Namespaces => "namespaces",
+            Self::Nodes => "nodes",
+            Self::Pods => "pods",
+        }
+    }
+
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Namespaces => "/api/v1/namespaces",
+            Self::Nodes => "/api/v1/nodes",
+            Self::Pods => "/api/v1/pods",
+        }
+    }
+
+    const fn bit(self) -> u8 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// See the module. Cheap to read.
+#[derive(Debug)]
+pub struct Freshness {
+    started: Instant,
+    complete: watch::Sender<u8>,
+    heard: [AtomicU64; 3],
+    refresh: watch::Sender<u64>,
+}
+
+impl Default for Freshness {
+    fn default() -> Self {
+        Self {
+            started: Instant::now(),
+            complete: watch::Sender::new(0),
+            heard: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
+            refresh: watch::Sender::new(0),
+        }
+    }
+}
+
+impl Freshness {
+    /// Whether every list was complete once. It stays so: during a later disconnect the facts grow old
+    /// ([`Freshness::age`]), but they are there.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.waiting_for().is_empty()
+    }
+
+    /// Lists that are not complete yet.
+    #[must_use]
+    pub fn waiting_for(&self) -> Vec<Watched> {
+        let complete = *self.complete.borrow();
+        Watched::ALL
+            .into_iter()
+            .filter(|watched| complete & watched.bit() == 0)
+            .collect()
+    }
+
+    /// Returns once every list is complete.
+    pub async fn ready(&self) {
+        self.wait_for(&Watched::ALL).await;
+    }
+
+    /// Returns once these lists are complete.
+    pub(super) async fn wait_for(&self, wanted: &[Watched]) {
+        let mut complete = self.complete.subscribe();
+        let all = wanted.iter().fold(0, |bits, watched| bits | watched.bit());
+        // The sender is part of `self`, so it cannot be gone.
+        let _ = complete.wait_for(|bits| bits & all == all).await;
+    }
+
+    /// Time since this watch last told something, a bookmark included, or was connected.
+    #[must_use]
+    pub fn age_of(&self, watched: Watched) -> Duration {
+        let heard = Duration::from_millis(self.heard[watched as usize].load(Ordering::Relaxed));
+        self.started.elapsed().saturating_sub(heard)
+    }
+
+    /// The age of the oldest watch.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Watched::ALL
+            .into_iter()
+            .map(|watched| self.age_of(watched))
+            .max()
+            .unwrap_or_default()
+    }
+
+    /// A handle that has nodes and pods read once more.
+    #[must_use]
+    pub fn refresh(&self) -> Refresh {
+        Refresh(self.refresh.clone())
+    }
+
+    pub(super) fn refreshes(&self) -> watch::Receiver<u64> {
+        self.refresh.subscribe()
+    }
+
+    pub(super) fn heard(&self, watched: Watched) {
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        self.heard[watched as usize].store(now, Ordering::Relaxed);
+    }
+
+    pub(super) fn completed(&self, watched: Watched) {
+        self.heard(watched);
+        self.complete.send_modify(|bits| *bits |= watched.bit());
+    }
+}
+
+/// Has every object listed and read again, for instance after other policies came into force.
+#[derive(Clone, Debug)]
+pub struct Refresh(watch::Sender<u64>);
+
+impl Refresh {
+    /// Does it. Facts stay in force until the new ones are there.
+    pub fn request(&self) {
+        self.0.send_modify(|round| *round = round.wrapping_add(1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn ready_only_when_every_list_is_complete() {
+        let freshness = Freshness::default();
+        assert_eq!(freshness.waiting_for(), Watched::ALL);
+        freshness.completed(Watched::Nodes);
+        freshness.completed(Watched::Pods);
+        assert_eq!(freshness.waiting_for(), [Watched::Namespaces]);
+        assert!(!freshness.is_ready());
+        freshness.wait_for(&[Watched::Nodes, Watched::Pods]).await;
+        freshness.completed(Watched::Namespaces);
+        freshness.ready().await;
+        assert!(freshness.is_ready());
+    }
+
+    #[tokio::test]
+    async fn age_is_that_of_the_oldest_watch() {
+        let freshness = Freshness::default();
+        tokio::time::sleep(Duration::from_millis(30)).await;
+        freshness.heard(Watched::Nodes);
+        freshness.heard(Watched::Pods);
+        assert!(freshness.age_of(Watched::Nodes) < Duration::from_millis(25));
+        assert!(freshness.age() >= Duration::from_millis(30));
+    }
+}

@@ -1,0 +1,108 @@
+//! Facts that are only written down.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+
+use vramgate::cluster::{Facts, OverBudget, Reader};
+use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
+use vramgate::engine::{LookUp, Sources};
+use vramgate::ledger::{Moment, Reservation};
+use vramgate::units::Mib;
+use vramgate::workload::pod::{Node, Pod};
+
+#[derive(Default)]
+pub(crate) struct Recorder {
+    pub(crate) nodes: BTreeMap<String, GpuNode>,
+    /// By UID, with what its ConfigMaps were found to be.
+    pub(crate) pods: BTreeMap<String, (Pod, String)>,
+    pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) released: Vec<String>,
+    pub(crate) asked_before: Cell<Option<Moment>>,
+    /// Breaks down when this pod is set.
+    pub(crate) breaks_at: Option<String>,
+    pub(crate) over_budget: Vec<OverBudget>,
+    pub(crate) log: Vec<String>,
+}
+
+impl Facts for Recorder {
+    fn set_node(&mut self, node: GpuNode) {
+        self.log.push(format!("set node {}", node.name()));
+        self.nodes.insert(node.name().to_owned(), node);
+    }
+
+    fn remove_node(&mut self, name: &str) {
+        self.log.push(format!("remove node {name}"));
+        self.nodes.remove(name);
+    }
+
+    fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
+        let uid = pod.metadata.uid.clone();
+        self.log.push(format!("set {uid}"));
+        assert_ne!(self.breaks_at.as_ref(), Some(&uid), "told to break down");
+        let seen = ByLabel.config_maps(pod).into_iter().map(|name| {
+            match sources.config_map(&pod.metadata.namespace, &name) {
+                LookUp::Found(data) => format!("{name}={data:?}"),
+                LookUp::Missing => format!("{name} missing"),
+                LookUp::NotRead(reason) => format!("{name} not read: {reason}"),
+            }
+        });
+        let seen = seen.collect::<Vec<_>>().join(", ");
+        self.pods.insert(uid, (pod.clone(), seen));
+    }
+
+    fn remove_pod(&mut self, uid: &str) {
+        self.log.push(format!("remove {uid}"));
+        self.pods.remove(uid);
+    }
+
+    fn set_namespace(&mut self, name: &str, labels: Option<&BTreeMap<String, String>>) {
+        match labels {
+            Some(labels) => self.namespaces.insert(name.to_owned(), labels.clone()),
+            None => self.namespaces.remove(name),
+        };
+    }
+
+    fn stale(&self, before: Moment) -> Vec<Reservation> {
+        self.asked_before.set(Some(before));
+        self.reservations
+            .iter()
+            .filter(|held| !self.released.contains(&held.uid))
+            .cloned()
+            .collect()
+    }
+
+    fn release(&mut self, uid: &str) {
+        self.released.push(uid.to_owned());
+    }
+
+    fn over_budget(&self) -> Vec<OverBudget> {
+        self.over_budget.clone()
+    }
+}
+
+/// Reads as many whole GPUs as the capacity says.
+pub(crate) struct ByLabel;
+
+impl Reader for ByLabel {
+    fn node(&self, node: &Node) -> Option<GpuNode> {
+        let slots = node.status.capacity.get("nvidia.com/gpu")?.0.parse().ok()?;
+        Some(GpuNode {
+            metadata: node.metadata.clone(),
+            taints: Vec::new(),
+            cordoned: false,
+            ready: true,
+            pools: vec![Pool {
+                resource: "nvidia.com/gpu".into(),
+                device: DeviceKind::Gpu,
+                product: "test".into(),
+                total: Some(Mib::new(81_559)),
+                sharing: Sharing::Exclusive,
+                devices: slots,
+                slots,
+                usable_slots: slots,
+            }],
+            notes: Vec::new(),
+        })
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::{GpuNode, is_slot_resource};
 use crate::engine::{Sources, containers};
-use crate::ledger::{Ledger, Moment, Reservation};
+use crate::ledger::{Ledger, Moment, Stale};
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod, Resources};
 
@@ -37,7 +37,7 @@ pub trait Facts: Send + 'static {
     /// A namespace appeared, or its labels changed (`None`: it is gone).
     fn set_namespace(&mut self, _name: &str, _labels: Option<&BTreeMap<String, String>>) {}
     /// Reservations older than `before`.
-    fn stale(&self, before: Moment) -> Vec<Reservation>;
+    fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
     fn release(&mut self, uid: &str);
     /// Devices above their budget, at most one entry per node and resource.
@@ -63,7 +63,7 @@ impl Facts for Ledger {
         Ledger::remove_pod(self, uid);
     }
 
-    fn stale(&self, before: Moment) -> Vec<Reservation> {
+    fn stale(&self, before: Moment) -> Vec<Stale> {
         Ledger::stale(self, before)
     }
 

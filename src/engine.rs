@@ -151,7 +151,9 @@ impl Version {
         for part in parts {
             // `0.9.0rc1` comes before 0.9.0 and has its options.
             let digits = part.strip_prefix("post").unwrap_or(part);
-            let digits = digits.find(|c: char| !c.is_ascii_digit()).map_or(digits, |end| &digits[..end]);
+            let digits = digits
+                .find(|c: char| !c.is_ascii_digit())
+                .map_or(digits, |end| &digits[..end]);
             if digits.is_empty() {
                 break;
             }
@@ -305,7 +307,8 @@ pub struct Unresolved {
 }
 
 /// How a change of the memory fraction is written into the container: an RFC 6902 operation at `pointer` below the
-/// container with the value `before + fraction + after`.
+/// container with the value `before + fraction + after`. Where the pointer is `/args`, the container has none yet and
+/// the value is a list of that one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FractionEdit {
     /// JSON pointer below the container: `/args/3`, or `/args/-` to append.

@@ -1,7 +1,8 @@
 //! Decoding of an `AdmissionReview`: the envelope narrowly, the object only when it is of a kind that makes pods.
 //!
-//! The object stays borrowed text until then, and `metadata.managedFields` (half of a pod's bytes) is never built.
-//! Skipping is iterative in the parser and building is bounded by its depth of 128, so no nesting can overflow the stack.
+//! The object stays borrowed text until then, and is decoded once, into the fields in use: `metadata.managedFields`, half
+//! of a pod's bytes, is skipped. Skipping is iterative in the parser and decoding is bounded by its depth of 128, so no
+//! nesting can overflow the stack.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 use crate::decision::{Operation, Question};
 use crate::workload::{Malformed, ObjectRef, Workload, WorkloadKind};
 
-mod object;
+mod scale;
 
 /// The only `apiVersion` that is spoken.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -303,11 +304,9 @@ impl<'a> Review<'a> {
                 ),
             });
         };
-        let Some(workload) = self.read(object)? else {
-            return Ok(Asked::NotOurs);
-        };
+        let workload = self.read(object)?;
         let old = match (operation, self.old_object) {
-            (Operation::Update, Some(old)) => self.read(old)?,
+            (Operation::Update, Some(old)) => Some(self.read(old)?),
             (Operation::Update, None) | (Operation::Create, _) => None,
         };
         let mut namespace_labels = namespace_labels;
@@ -325,14 +324,14 @@ impl<'a> Review<'a> {
         })))
     }
 
-    fn read(&self, raw: &RawValue) -> Result<Option<Workload>, Malformed> {
-        let value = object::lean(raw).map_err(|error| Malformed {
+    fn read(&self, raw: &RawValue) -> Result<Workload, Malformed> {
+        let mut workload = Workload::from_json(raw.get())?.ok_or_else(|| Malformed {
             path: "object".to_owned(),
-            message: error.to_string(),
+            message: format!(
+                "its apiVersion and kind are not those of request.kind, {:?}; the API server sends both",
+                self.kind.kind
+            ),
         })?;
-        let Some(mut workload) = Workload::read(&value)? else {
-            return Ok(None);
-        };
         // The request is right about these even where the object leaves them out.
         if !self.namespace.is_empty() {
             workload.object.namespace = self.namespace.to_string();
@@ -341,7 +340,7 @@ impl<'a> Review<'a> {
         if workload.object.name.is_empty() {
             workload.object.name = self.name.to_string();
         }
-        Ok(Some(workload))
+        Ok(workload)
     }
 
     fn scale(&self) -> Result<Asked, Malformed> {
@@ -359,8 +358,8 @@ impl<'a> Review<'a> {
             kind,
             name: self.name.to_string(),
             namespace: self.namespace.to_string(),
-            replicas: object::replicas(object)?,
-            old_replicas: self.old_object.map(object::replicas).transpose()?,
+            replicas: scale::replicas(object)?,
+            old_replicas: self.old_object.map(scale::replicas).transpose()?,
         }))
     }
 }

@@ -9,9 +9,8 @@ use futures::future::BoxFuture;
 use super::metrics::Metrics;
 use crate::admission::Scale;
 use crate::decision::{Operation, Question, Verdict, judge, prepare};
-use crate::engine::{LookUp, NoSources, Sources};
+use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment};
-use crate::workload::pod::Pod;
 use crate::workload::{Workload, WorkloadKind};
 
 /// What can be asked of the cluster before a decision.
@@ -136,9 +135,9 @@ impl LedgerDecider {
 
 impl Decider for LedgerDecider {
     fn config_maps(&self, question: &Question) -> NamedConfigMaps {
-        let mut names = named_config_maps(&question.workload.pod);
+        let mut names = engine::config_maps(&question.workload.pod);
         if let Some(old) = &question.old {
-            names.extend(named_config_maps(&old.pod));
+            names.extend(engine::config_maps(&old.pod));
         }
         if names.is_empty() {
             return NamedConfigMaps::default();
@@ -185,39 +184,6 @@ impl Decider for LedgerDecider {
     fn release(&self, uid: &str) {
         self.lock().release(uid);
     }
-}
-
-/// Every ConfigMap that a pod's containers name for environment or files.
-fn named_config_maps(pod: &Pod) -> BTreeSet<String> {
-    let spec = &pod.spec;
-    let containers = spec
-        .init_containers
-        .iter()
-        .chain(&spec.containers)
-        .chain(&spec.ephemeral_containers);
-    let of_environment = containers.flat_map(|container| {
-        let keys = container.env.iter().filter_map(|variable| {
-            variable
-                .value_from
-                .as_ref()?
-                .config_map_key_ref
-                .as_ref()
-                .map(|key| key.name.clone())
-        });
-        let whole = container
-            .env_from
-            .iter()
-            .filter_map(|source| Some(source.config_map_ref.as_ref()?.name.clone()));
-        keys.chain(whole)
-    });
-    let of_volumes = spec
-        .volumes
-        .iter()
-        .filter_map(|volume| Some(volume.config_map.as_ref()?.name.clone()));
-    of_environment
-        .chain(of_volumes)
-        .filter(|name| !name.is_empty())
-        .collect()
 }
 
 /// A reservation whose answer has not been taken yet. Dropping it gives the reservation back.

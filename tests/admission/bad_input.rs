@@ -106,7 +106,8 @@ async fn deep_nesting_is_refused_as_invalid_and_passes_where_it_is_not_ours() {
     let server = Running::start(|_| ()).await;
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     let mut connection = server.trust.http1(server.address).await;
-    let body = changed(|r| r["request"]["object"]["spec"]["x"] = json!("DEEP")).replace("\"DEEP\"", &deep);
+    let body =
+        changed(|r| r["request"]["object"]["spec"]["containers"] = json!("DEEP")).replace("\"DEEP\"", &deep);
     let answer = connection
         .send_request(post("/validate", "application/json", body.clone()))
         .await
@@ -116,7 +117,10 @@ async fn deep_nesting_is_refused_as_invalid_and_passes_where_it_is_not_ours() {
         (&review["allowed"], &review["status"]["code"]),
         (&json!(false), &json!(422))
     );
-    assert_eq!(review["status"]["details"]["causes"][0]["field"], "object");
+    assert_eq!(
+        review["status"]["details"]["causes"][0]["field"],
+        "spec.containers"
+    );
     let body = body.replace("\"kind\":\"Pod\"", "\"kind\":\"Lease\"");
     let answer = connection
         .send_request(post("/validate", "application/json", body))

@@ -144,35 +144,77 @@ fn bytes_that_are_no_json_are_an_error() {
     assert!(Review::decode(&body).is_err());
 }
 
+/// A review whose text `"DEEP"` becomes 100,000 nested arrays.
+fn deep(change: impl FnOnce(&mut Value)) -> String {
+    let nested = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    String::from_utf8(review(change))
+        .unwrap()
+        .replace("\"DEEP\"", &nested)
+}
+
 #[test]
 fn nesting_cannot_overflow_the_stack() {
-    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-    for (field, ours) in [("object", true), ("options", false)] {
-        let body = review(|value| value["request"][field] = json!("DEEP"));
-        let body = String::from_utf8(body).unwrap().replace("\"DEEP\"", &deep);
-        let review = Review::decode(body.as_bytes()).unwrap();
-        let asked = review.question(BTreeMap::new());
-        if ours {
-            let malformed = asked.unwrap_err();
-            assert_eq!(malformed.path, "object");
-        } else {
-            asked.unwrap();
-        }
+    // Where nothing is read it is skipped.
+    for pointer in [
+        "/request/options",
+        "/request/object/spec/x",
+        "/request/object/metadata/managedFields",
+    ] {
+        let body = deep(|value| {
+            let (parent, field) = pointer.rsplit_once('/').unwrap();
+            value.pointer_mut(parent).unwrap()[field] = json!("DEEP");
+        });
+        let asked = Review::decode(body.as_bytes()).unwrap().question(BTreeMap::new());
+        assert!(matches!(asked, Ok(Asked::Workload(_))), "{pointer}: {asked:?}");
     }
-    let inside = format!(r#"{{"metadata":{{"managedFields":{deep}}},"spec":{deep}}}"#);
-    let body = String::from_utf8(review(|value| value["request"]["object"] = json!("DEEP"))).unwrap();
-    let body = body.replace("\"DEEP\"", &inside);
-    let malformed = Review::decode(body.as_bytes())
-        .unwrap()
-        .question(BTreeMap::new())
-        .unwrap_err();
-    assert!(malformed.message.contains("recursion limit"), "{malformed}");
+    // Where something is read it is of the wrong type.
+    for pointer in [
+        "/request/object",
+        "/request/object/spec",
+        "/request/object/spec/containers",
+    ] {
+        let body = deep(|value| *value.pointer_mut(pointer).unwrap() = json!("DEEP"));
+        let asked = Review::decode(body.as_bytes()).unwrap().question(BTreeMap::new());
+        assert!(asked.is_err(), "{pointer}: {asked:?}");
+    }
     // The same object under a kind that is none of ours passes.
+    let body = deep(|value| value["request"]["object"] = json!("DEEP"));
     let body = body.replace("\"kind\":\"Pod\"", "\"kind\":\"Lease\"");
-    assert!(matches!(
-        Review::decode(body.as_bytes()).unwrap().question(BTreeMap::new()),
-        Ok(Asked::NotOurs)
-    ));
+    let asked = Review::decode(body.as_bytes()).unwrap().question(BTreeMap::new());
+    assert!(matches!(asked, Ok(Asked::NotOurs)));
+}
+
+#[test]
+fn a_pod_becomes_a_question() {
+    let body = review(|value| {
+        value["request"]["operation"] = json!("UPDATE");
+        value["request"]["oldObject"] = value["request"]["object"].clone();
+        value["request"]["object"]["metadata"] = json!({"generateName": "chat-"});
+    });
+    let labels = BTreeMap::from([("team".to_owned(), "a".to_owned())]);
+    let asked = Review::decode(&body).unwrap().question(labels).unwrap();
+    let Asked::Workload(question) = asked else {
+        panic!("a pod was asked")
+    };
+    assert_eq!(question.operation, Operation::Update);
+    assert_eq!(question.workload.object.namespace, "team-a", "from the request");
+    assert_eq!(question.workload.pod.metadata.namespace, "team-a");
+    assert!(question.old.is_some() && !question.dry_run && !question.scale_only);
+    assert_eq!(question.namespace_labels["kubernetes.io/metadata.name"], "team-a");
+    assert_eq!(question.namespace_labels["team"], "a");
+}
+
+#[test]
+fn an_object_of_another_kind_than_the_request_says_is_malformed() {
+    for object in [
+        json!({"spec": {}}),
+        json!([]),
+        json!({"apiVersion": "v1", "kind": "Secret"}),
+    ] {
+        let body = review(|value| value["request"]["object"] = object.clone());
+        let asked = Review::decode(&body).unwrap().question(BTreeMap::new());
+        assert!(asked.is_err(), "{object}: {asked:?}");
+    }
 }
 
 #[test]
@@ -236,18 +278,4 @@ fn a_scale_with_an_impossible_number_names_the_field() {
             .unwrap_err();
         assert_eq!(malformed.path, "spec.replicas", "{replicas}");
     }
-}
-
-#[test]
-fn managed_fields_are_not_built() {
-    let text =
-        r#"{"metadata":{"name":"chat","managedFields":[{"manager":"kubectl"}],"labels":{}},"spec":{}}"#;
-    let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
-    let value = object::lean(&raw).unwrap();
-    assert_eq!(
-        value,
-        json!({"metadata": {"name": "chat", "labels": {}}, "spec": {}})
-    );
-    let raw: Box<RawValue> = serde_json::from_str(r#"{"metadata":null}"#).unwrap();
-    assert_eq!(object::lean(&raw).unwrap(), json!({"metadata": null}));
 }

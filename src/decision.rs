@@ -2,16 +2,24 @@
 //! [`prepare`] reads what an object will take (no cluster state), [`judge`] places it against the ledger.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use json_patch::PatchOperation;
 use serde::Serialize;
 
-use crate::engine::{Placed, Reading, Sources};
-use crate::finding::Finding;
+use crate::demand::Demand;
+use crate::engine::Sources;
+use crate::finding::{Finding, Severity};
 use crate::ledger::{Ledger, Reservation};
-use crate::policy::{Evidence, PolicySet};
+use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
 use crate::units::{Mib, Share};
-use crate::workload::Workload;
+use crate::workload::{Malformed, Workload, WorkloadKind};
+
+mod budget;
+mod fixes;
+mod pod;
+mod survey;
+mod workload;
 
 /// What the API server is doing to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -44,7 +52,23 @@ pub struct Question {
 /// What an object will take, read without cluster state.
 #[derive(Clone, Debug)]
 pub struct Prepared {
-    _private: (),
+    question: Question,
+    demand: Result<Arc<Demand>, Malformed>,
+    old_demand: Option<Arc<Demand>>,
+}
+
+impl Prepared {
+    /// Whether the object asks for a GPU at all, or cannot be read.
+    #[must_use]
+    pub fn concerns_gpus(&self) -> bool {
+        self.demand.as_ref().map_or(true, |demand| demand.asks())
+    }
+
+    /// The question.
+    #[must_use]
+    pub fn question(&self) -> &Question {
+        &self.question
+    }
 }
 
 /// One row of a verdict's placement.
@@ -88,24 +112,128 @@ pub struct Verdict {
     pub policy: String,
     /// What the mode turned from a denial into an admission.
     pub would_deny: bool,
+    /// Why the object could not be read; then it is refused as malformed, not by policy.
+    pub malformed: Option<Malformed>,
+    /// What is promised by an admission, in one sentence; empty where nothing is shared.
+    pub promise: &'static str,
+    /// How messages are written.
+    pub messages: Messages,
+}
+
+impl Verdict {
+    /// An admission of something that is not ours to judge.
+    #[must_use]
+    pub fn not_ours() -> Self {
+        Self {
+            admit: true,
+            ..Self::default()
+        }
+    }
+
+    fn of(policy: &Policy) -> Self {
+        Self {
+            admit: true,
+            judged: true,
+            policy: policy.name.clone(),
+            messages: policy.messages.clone(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts the findings in order and draws the conclusion that the policy's mode allows.
+    fn conclude(mut self, mode: Mode, may_deny: bool) -> Self {
+        let worst = self.findings.iter().map(|finding| finding.severity).max();
+        if worst == Some(Severity::Error) {
+            let denies = mode == Mode::Enforce && may_deny;
+            self.admit = !denies;
+            if !denies {
+                self.would_deny = true;
+                for finding in &mut self.findings {
+                    finding.severity = finding.severity.min(Severity::Warning);
+                }
+            }
+        }
+        let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
+        self.findings
+            .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
+        for finding in self.findings {
+            let known = told.iter().any(|other| {
+                other.code == finding.code && other.path == finding.path && other.message == finding.message
+            });
+            if !known {
+                told.push(finding);
+            }
+        }
+        self.findings = told;
+        if !self.admit {
+            self.reservation = None;
+        }
+        self
+    }
+}
+
+/// What an admission promises at each level of enforcement.
+const fn promise(level: Enforcement) -> &'static str {
+    match level {
+        Enforcement::Admission => {
+            "enforcement admission: all admitted pods can be placed together; kube-scheduler is not bound to that \
+             placement"
+        }
+        Enforcement::Counted | Enforcement::Binding | Enforcement::Gated => {
+            "enforcement acts as admission in this release: all admitted pods can be placed together; kube-scheduler \
+             is not bound to that placement"
+        }
+    }
 }
 
 /// Reads what the object will take.
-pub fn prepare(_question: &Question, _policies: &PolicySet, _sources: &dyn Sources) -> Prepared {
-    Prepared { _private: () }
+#[must_use]
+pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
+    let read = |workload: &Workload| {
+        Demand::read(&workload.pod, &question.namespace_labels, policies, sources)
+            .map(Arc::new)
+            .map_err(|error| {
+                let path = crate::finding::FieldPath::new(workload.template.as_str()).field(&error.path);
+                Malformed {
+                    path: path.to_string(),
+                    ..error
+                }
+            })
+    };
+    let demand = read(&question.workload);
+    let old_demand = question.old.as_ref().and_then(|old| read(old).ok());
+    Prepared {
+        demand,
+        old_demand,
+        question,
+    }
 }
 
 /// Places it against the ledger. Changes nothing.
 #[must_use]
-pub fn judge(_prepared: &Prepared, _ledger: &Ledger) -> Verdict {
-    Verdict { admit: true, ..Verdict::default() }
-}
-
-/// Readings of one container, for `explain`.
-#[derive(Clone, Debug)]
-pub struct ContainerReading<'a> {
-    /// The container.
-    pub placed: Placed<'a>,
-    /// One per engine in it.
-    pub readings: Vec<Reading>,
+pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let demand = match &prepared.demand {
+        Ok(demand) if !demand.asks() => return Verdict::not_ours(),
+        Ok(demand) => demand,
+        Err(malformed) => {
+            return Verdict {
+                admit: prepared.question.scale_only,
+                judged: true,
+                malformed: Some(malformed.clone()),
+                ..Verdict::default()
+            };
+        }
+    };
+    let question = &prepared.question;
+    if question.workload.deleting {
+        return Verdict::not_ours();
+    }
+    if question.workload.kind == WorkloadKind::Pod {
+        return pod::judge(question, demand, prepared.old_demand.as_ref(), ledger);
+    }
+    // What a controller owns was judged with its owner, and its pods will be judged one by one.
+    if question.workload.controller.is_some() {
+        return Verdict::not_ours();
+    }
+    workload::judge(question, demand, prepared.old_demand.as_ref(), ledger)
 }

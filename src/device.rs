@@ -6,6 +6,9 @@ use std::sync::Arc;
 use crate::units::Mib;
 use crate::workload::pod::{Metadata, Taint};
 
+pub mod catalogue;
+pub mod inventory;
+
 /// How the slots of a resource stand to devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sharing {

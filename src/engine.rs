@@ -12,6 +12,24 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+mod image;
+mod llama_cpp;
+mod lmdeploy;
+mod nim;
+mod ollama;
+mod other;
+mod ray;
+mod read;
+mod reader;
+mod sglang;
+mod tei;
+mod tensorrt_llm;
+mod tgi;
+mod triton;
+pub mod vllm;
+
+pub use read::{config_maps, read};
+
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[allow(missing_docs, reason = "the variants are the engines' own names")]
@@ -53,6 +71,31 @@ pub enum Engine {
 }
 
 impl Engine {
+    const ALL: [Self; 16] = [
+        Self::Vllm,
+        Self::Sglang,
+        Self::Tgi,
+        Self::Tei,
+        Self::Triton,
+        Self::TensorRtLlm,
+        Self::LlamaCpp,
+        Self::Ollama,
+        Self::Lmdeploy,
+        Self::Nim,
+        Self::RayWorker,
+        Self::Jax,
+        Self::Tensorflow,
+        Self::Pytorch,
+        Self::Unknown,
+        Self::None,
+    ];
+
+    /// The engine of this name in JSON and in policies.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|engine| engine.as_str() == name)
+    }
+
     /// The name in JSON and in text.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -93,13 +136,45 @@ impl Version {
     pub const fn new(major: u16, minor: u16, patch: u16) -> Self {
         Self([major, minor, patch, 0])
     }
+
+    /// Reads `0.11.0`, `v0.6.3.post1`, `0.11`; anything after a `-`, a `+` or a letter is a build suffix. `None` where it
+    /// does not begin with two numbers.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let text = text.strip_prefix('v').unwrap_or(text);
+        let text = text.split(['-', '+', '_']).next().unwrap_or(text);
+        let mut parts = text.split('.');
+        let major = parts.next()?.parse().ok()?;
+        let minor = parts.next()?.parse().ok()?;
+        let mut rest = [0, 0];
+        let mut filled = 0;
+        for part in parts {
+            // `0.9.0rc1` comes before 0.9.0 and has its options.
+            let digits = part.strip_prefix("post").unwrap_or(part);
+            let digits = digits
+                .find(|c: char| !c.is_ascii_digit())
+                .map_or(digits, |end| &digits[..end]);
+            if digits.is_empty() {
+                break;
+            }
+            let place = if part.starts_with("post") { 1 } else { filled };
+            *rest.get_mut(place)? = digits.parse().ok()?;
+            filled = place + 1;
+        }
+        let [patch, post] = rest;
+        Some(Self([major, minor, patch, post]))
+    }
 }
 
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch, post] = self.0;
         write!(f, "{major}.{minor}.{patch}")?;
-        if post > 0 { write!(f, ".post{post}") } else { Ok(()) }
+        if post > 0 {
+            write!(f, ".post{post}")
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -209,7 +284,13 @@ pub struct Parallelism {
 
 impl Default for Parallelism {
     fn default() -> Self {
-        Self { tensor: 1, pipeline: 1, data: 1, data_local: 1, devices: 1 }
+        Self {
+            tensor: 1,
+            pipeline: 1,
+            data: 1,
+            data_local: 1,
+            devices: 1,
+        }
     }
 }
 
@@ -226,7 +307,8 @@ pub struct Unresolved {
 }
 
 /// How a change of the memory fraction is written into the container: an RFC 6902 operation at `pointer` below the
-/// container with the value `before + fraction + after`.
+/// container with the value `before + fraction + after`. Where the pointer is `/args`, the container has none yet and
+/// the value is a list of that one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FractionEdit {
     /// JSON pointer below the container: `/args/3`, or `/args/-` to append.
@@ -327,14 +409,31 @@ impl Placed<'_> {
 
 /// All containers of a pod with their roles, in the order of the manifest (init first).
 pub fn containers(pod: &Pod) -> impl Iterator<Item = Placed<'_>> {
-    let init = pod.spec.init_containers.iter().enumerate().map(|(index, container)| {
-        let sidecar = container.restart_policy.as_deref() == Some("Always");
-        Placed { container, role: if sidecar { Role::Sidecar } else { Role::Init }, index }
-    });
+    let init = pod
+        .spec
+        .init_containers
+        .iter()
+        .enumerate()
+        .map(|(index, container)| {
+            let sidecar = container.restart_policy.as_deref() == Some("Always");
+            Placed {
+                container,
+                role: if sidecar { Role::Sidecar } else { Role::Init },
+                index,
+            }
+        });
     let regular = pod.spec.containers.iter().enumerate();
     let ephemeral = pod.spec.ephemeral_containers.iter().enumerate();
-    init.chain(regular.map(|(index, container)| Placed { container, role: Role::Container, index }))
-        .chain(ephemeral.map(|(index, container)| Placed { container, role: Role::Ephemeral, index }))
+    init.chain(regular.map(|(index, container)| Placed {
+        container,
+        role: Role::Container,
+        index,
+    }))
+    .chain(ephemeral.map(|(index, container)| Placed {
+        container,
+        role: Role::Ephemeral,
+        index,
+    }))
 }
 
 /// The answer to a look-up of a ConfigMap.

@@ -7,13 +7,26 @@
 //!
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
+pub mod admission;
+#[cfg(feature = "cli")]
+pub mod cli;
 #[cfg(feature = "server")]
 pub mod cluster;
 pub mod decision;
+pub mod demand;
 pub mod device;
+pub mod document;
 pub mod engine;
 pub mod finding;
+pub mod invocation;
 pub mod ledger;
+pub mod manifest;
+pub mod message;
+pub mod placement;
 pub mod policy;
+pub mod quantity;
+#[cfg(feature = "server")]
+pub mod server;
+pub mod snapshot;
 pub mod units;
 pub mod workload;

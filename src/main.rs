@@ -1,3 +1,9 @@
-//! The command line of vramgate.
+//! The binary: one TLS provider for the process, then the command line.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    // Fails only where a provider is installed already, and then that one serves as well.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    vramgate::cli::run()
+}

@@ -1,19 +1,36 @@
 //! Policies as the decision reads them: resolved, typed, and complete.
 //!
-//! A `GpuSharingPolicy` document is read by [`file`] into [`spec`] and from there into a [`Policy`]; what a document
+//! A `GpuSharingPolicy` document is read by [`mod@file`] into [`spec`] and from there into a [`Policy`]; what a document
 //! leaves out comes from the built-in default, never from another policy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, ImageRule, Version};
 use crate::finding::{Code, Severity};
 use crate::units::{Fraction, Mib, Share};
 
+mod check;
+mod error;
+pub mod file;
+mod notice;
+mod resolve;
+mod selector;
+mod set;
+pub mod spec;
+mod tree;
+mod value;
+
+pub use error::{PolicyError, PolicyErrors};
+pub use file::Document;
+pub use notice::Notice;
+pub use selector::{Matches, Selector};
+pub use set::PolicySet;
+
 /// What becomes of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// It denies.
@@ -25,7 +42,7 @@ pub enum Mode {
 }
 
 /// How the promise is kept between admission and the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
     /// kube-scheduler counts `vramgate.io/gpu-ppm` (acts as [`Enforcement::Admission`] until it lands).
@@ -39,7 +56,8 @@ pub enum Enforcement {
 }
 
 /// What a policy wants of an amount that cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum UnknownRule {
     /// Admit, counting nothing but the device itself.
     Admit,
@@ -50,7 +68,7 @@ pub enum UnknownRule {
     /// Count the MPS client limit.
     ClientLimit,
     /// Count this fraction of the device.
-    Assume(Fraction),
+    Assume(#[serde(deserialize_with = "value::device_fraction")] Fraction),
 }
 
 /// [`UnknownRule`] by what the slot is.
@@ -92,7 +110,7 @@ impl Reserve {
 }
 
 /// A cap on each slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PerSlot {
     /// No cap.
@@ -102,7 +120,7 @@ pub enum PerSlot {
 }
 
 /// How it is known which device a holder stands on. Ordered: the later the better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// It is not: a device may hold any of the node's holders.
@@ -138,7 +156,7 @@ pub enum DefaultFraction {
 }
 
 /// How to read a node without sharing facts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingFacts {
     /// As whole devices, with VG704.
@@ -230,6 +248,8 @@ pub struct Policy {
     pub name: String,
     /// Higher wins.
     pub priority: i64,
+    /// For what it applies.
+    pub matches: Matches,
     /// What becomes of errors.
     pub mode: Mode,
     /// Severity by code; a code that is not here keeps [`Code::default_severity`].
@@ -260,24 +280,12 @@ impl Policy {
     /// The severity of a code under this policy, before its mode.
     #[must_use]
     pub fn severity(&self, code: Code) -> Severity {
-        self.severities.get(&code).copied().unwrap_or(code.default_severity())
+        self.severities
+            .get(&code)
+            .copied()
+            .unwrap_or(code.default_severity())
     }
-}
-
-/// A Kubernetes label selector: all of it must match; an empty one matches everything.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selector {
-    /// Labels that must be equal.
-    pub labels: BTreeMap<String, String>,
-    /// Further requirements: `In`, `NotIn`, `Exists`, `DoesNotExist`.
-    pub expressions: Vec<crate::workload::pod::Requirement>,
 }
 
 /// A shared policy.
 pub type PolicyRef = Arc<Policy>;
-
-/// Every policy in force, in order of precedence.
-#[derive(Clone, Debug)]
-pub struct PolicySet {
-    policies: Vec<PolicyRef>,
-}

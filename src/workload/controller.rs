@@ -1,8 +1,14 @@
 //! From an API object to its pod template and the number of pods that it makes.
 
+use serde::Deserialize;
 use serde_json::Value;
 
+use super::decode::{self, FromText, FromValue, Source};
+use super::null::as_absent;
 use super::pod::{Metadata, OwnerReference, Pod};
+use super::rollout::{
+    CronJobSpec, DaemonSetSpec, DeploymentSpec, JobSpec, PodMaker, ReplicatedSpec, without_template,
+};
 use crate::finding::FieldPath;
 
 /// Which object a verdict is about.
@@ -81,8 +87,146 @@ pub struct Malformed {
 
 impl Workload {
     /// Reads an object of one of the kinds that make pods; `None` for any other kind.
-    pub fn read(_object: &Value) -> Result<Option<Self>, Malformed> {
-        Ok(None)
+    ///
+    /// Only the fields in use are decoded. A kind of ours under another group is another kind, and `None`; under a
+    /// version of its own group that is not read (`apps/v1beta1`) it is an error that says so.
+    pub fn read(object: &Value) -> Result<Option<Self>, Malformed> {
+        decode::kind_of_value(object)?
+            .map(|kind| Self::decode(kind, &FromValue(object)))
+            .transpose()
+    }
+
+    /// The same from JSON text, without a tree in between: for pods this is the webhook's hot path. Kind and version
+    /// are read first and reading stops there for objects that are not ours; a failure is decoded a second time, only
+    /// then, to name its field.
+    pub fn from_json(text: &str) -> Result<Option<Self>, Malformed> {
+        decode::kind_of_text(text)?
+            .map(|kind| Self::decode(kind, &FromText(text)))
+            .transpose()
+    }
+
+    fn decode<'de>(kind: WorkloadKind, source: &impl Source<'de>) -> Result<Self, Malformed> {
+        match kind {
+            WorkloadKind::Pod => {
+                let pod: Pod = source.decode()?;
+                Ok(Self::of_pod(pod))
+            }
+            WorkloadKind::Deployment => Self::of_maker::<DeploymentSpec>(kind, source.decode()?),
+            WorkloadKind::StatefulSet | WorkloadKind::ReplicaSet | WorkloadKind::ReplicationController => {
+                Self::of_maker::<ReplicatedSpec>(kind, source.decode()?)
+            }
+            WorkloadKind::DaemonSet => Self::of_maker::<DaemonSetSpec>(kind, source.decode()?),
+            WorkloadKind::Job => Self::of_maker::<JobSpec>(kind, source.decode()?),
+            WorkloadKind::CronJob => Self::of_maker::<CronJobSpec>(kind, source.decode()?),
+        }
+    }
+
+    /// The workload that a pod alone is.
+    #[must_use]
+    pub fn of_pod(mut pod: Pod) -> Self {
+        let object = ObjectRef::of(WorkloadKind::Pod, &pod.metadata);
+        pod.metadata.namespace.clone_from(&object.namespace);
+        Self {
+            object,
+            uid: pod.metadata.uid.clone(),
+            kind: WorkloadKind::Pod,
+            template: FieldPath::default(),
+            replicas: ReplicaPlan {
+                desired: 1,
+                surge: 0,
+                unavailable: 0,
+                max: None,
+                per_node: false,
+            },
+            controller: controller_of(&pod.metadata).cloned(),
+            deleting: pod.metadata.deletion_timestamp.is_some(),
+            pod,
+        }
+    }
+
+    fn of_maker<S: PodMaker>(kind: WorkloadKind, made: Object<S>) -> Result<Self, Malformed> {
+        let path = kind.template_path();
+        let object = ObjectRef::of(kind, &made.metadata);
+        let replicas = made.spec.plan();
+        let mut pod = made.spec.into_template().ok_or_else(|| without_template(path))?;
+        pod.metadata.namespace.clone_from(&object.namespace);
+        Ok(Self {
+            object,
+            kind,
+            pod,
+            template: FieldPath::new(path),
+            replicas,
+            controller: controller_of(&made.metadata).cloned(),
+            deleting: made.metadata.deletion_timestamp.is_some(),
+            uid: made.metadata.uid,
+        })
+    }
+}
+
+impl ObjectRef {
+    fn of(kind: WorkloadKind, metadata: &Metadata) -> Self {
+        let or = |text: &String, other: &str| {
+            if text.is_empty() {
+                other.to_owned()
+            } else {
+                text.clone()
+            }
+        };
+        Self {
+            api_version: kind.api_version().to_owned(),
+            kind: kind.as_str().to_owned(),
+            namespace: or(&metadata.namespace, "default"),
+            name: or(&metadata.name, &metadata.generate_name),
+        }
+    }
+}
+
+impl WorkloadKind {
+    /// Every kind.
+    pub(super) const ALL: [Self; 8] = [
+        Self::Pod,
+        Self::Deployment,
+        Self::StatefulSet,
+        Self::ReplicaSet,
+        Self::ReplicationController,
+        Self::DaemonSet,
+        Self::Job,
+        Self::CronJob,
+    ];
+
+    /// The API's word.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pod => "Pod",
+            Self::Deployment => "Deployment",
+            Self::StatefulSet => "StatefulSet",
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+            Self::DaemonSet => "DaemonSet",
+            Self::Job => "Job",
+            Self::CronJob => "CronJob",
+        }
+    }
+
+    /// Group and version under which the kind is read.
+    #[must_use]
+    pub const fn api_version(self) -> &'static str {
+        match self {
+            Self::Pod | Self::ReplicationController => "v1",
+            Self::Deployment | Self::StatefulSet | Self::ReplicaSet | Self::DaemonSet => "apps/v1",
+            Self::Job | Self::CronJob => "batch/v1",
+        }
+    }
+
+    /// Where the pod template stands; empty for a pod.
+    #[must_use]
+    pub const fn template_path(self) -> &'static str {
+        match self {
+            Self::Pod => "",
+            Self::CronJob => "spec.jobTemplate.spec.template",
+            _ => "spec.template",
+        }
     }
 }
 
@@ -91,3 +235,16 @@ impl Workload {
 pub fn controller_of(metadata: &Metadata) -> Option<&OwnerReference> {
     metadata.owner_references.iter().find(|owner| owner.controller)
 }
+
+/// Metadata and specification of a workload, without its status.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, bound = "S: Default + Deserialize<'de>")]
+struct Object<S> {
+    #[serde(deserialize_with = "as_absent")]
+    metadata: Metadata,
+    #[serde(deserialize_with = "as_absent")]
+    spec: S,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+//! What a review costs, against a webhook that does nothing.
+//!
+//! ```text
+//! cargo bench --bench webhook                  straight to the webhooks, over HTTPS and keep-alive HTTP/1.1
+//! cargo bench --bench webhook -- apiserver     Pod CREATE with dryRun=All through a real kube-apiserver
+//! cargo bench --bench webhook -- decision      the decision alone, in one thread, for a decoded pod
+//! ```
+//!
+//! All servers run at once and take turns in short rounds, so that whatever else the machine does falls on each of
+//! them alike. What counts is the ratio within a round, and of those the median.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::float_arithmetic,
+    clippy::cast_precision_loss,
+    reason = "a bench prints, and its figures are measurements"
+)]
+
+mod apiserver;
+mod client;
+mod cluster;
+mod decision;
+mod direct;
+mod do_nothing;
+mod measure;
+mod process;
+mod review;
+mod tls;
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+pub(crate) type Outcome<T> = Result<T, Box<dyn Error + Send + Sync>>;
+
+#[derive(Parser)]
+#[command(
+    name = "webhook",
+    about = "What a review costs, against a webhook that does nothing"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    mode: Option<Mode>,
+    #[command(flatten)]
+    options: Options,
+    /// Given by `cargo bench`; without it the executable was started by `cargo test` and measures nothing.
+    #[arg(long, hide = true, global = true)]
+    bench: bool,
+}
+
+#[derive(Subcommand)]
+enum Mode {
+    /// Reviews straight to the webhooks (the default).
+    Direct,
+    /// Pod CREATE with dryRun=All through a real kube-apiserver.
+    Apiserver,
+    /// The decision alone, in this process.
+    Decision,
+    /// Serves the webhook that does nothing.
+    #[command(hide = true)]
+    DoNothing {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        tls_cert: PathBuf,
+        #[arg(long)]
+        tls_key: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Rounds that count; one more goes before them to warm up.
+    #[arg(long, global = true, default_value_t = 7, env = "VRAMGATE_BENCH_ROUNDS",
+          value_parser = clap::value_parser!(u32).range(1..=99))]
+    pub(crate) rounds: u32,
+    /// Milliseconds of one round of one server.
+    #[arg(long, global = true, default_value_t = 1000, env = "VRAMGATE_BENCH_MILLISECONDS",
+          value_parser = clap::value_parser!(u64).range(50..=20_000))]
+    pub(crate) milliseconds: u64,
+    /// Sizes of the cluster that vramgate counts; one server for each.
+    #[arg(long, global = true, default_values_t = [10, 1000], value_delimiter = ',')]
+    pub(crate) nodes: Vec<usize>,
+    /// Requests at the same time, each on a connection of its own (default: 1 and 32, through kube-apiserver 1 and 16).
+    #[arg(long, global = true, value_delimiter = ',',
+          value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) concurrency: Vec<u16>,
+    /// Reviews to send straight to the webhooks, or pods to decide.
+    #[arg(long, global = true, value_delimiter = ',',
+          default_values = ["shared-dry-run", "whole-gpu", "shared-reserving"])]
+    pub(crate) review: Vec<review::Kind>,
+    /// What is measured against the webhook that does nothing.
+    #[arg(long, global = true, default_value = "vramgate")]
+    pub(crate) webhook: Webhook,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Webhook {
+    /// The binary of this package.
+    Vramgate,
+    /// The webhook that does nothing once more: the ratios then show the noise of the method.
+    DoNothing,
+}
+
+impl Options {
+    pub(crate) fn round(&self) -> Duration {
+        Duration::from_millis(self.milliseconds)
+    }
+
+    pub(crate) fn concurrencies(&self, default: [u16; 2]) -> Vec<u16> {
+        if self.concurrency.is_empty() {
+            default.to_vec()
+        } else {
+            self.concurrency.clone()
+        }
+    }
+}
+
+fn run() -> Outcome<()> {
+    let Arguments { mode, options, bench } = Arguments::parse();
+    tls::install_provider();
+    if let Some(Mode::DoNothing {
+        listen,
+        tls_cert,
+        tls_key,
+    }) = mode
+    {
+        // The same runtime as the product's: as many workers as there are cores.
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(do_nothing::serve(listen, &tls_cert, &tls_key));
+    }
+    if !bench && mode.is_none() {
+        println!("Nothing measured: run `cargo bench --bench webhook`.");
+        return Ok(());
+    }
+    if let Some(Mode::Decision) = mode {
+        return decision::run(&options, &direct::target_folder());
+    }
+    // One thread: the load generator must leave the machine to what it measures.
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(async {
+        match mode {
+            Some(Mode::Apiserver) => apiserver::run(&options).await,
+            _ => direct::run(&options).await,
+        }
+    })
+}
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("webhook bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,335 @@
+//! The answer to a review.
+//!
+//! Our own types, not kube's: the patch is a base64 string as the API's documentation has it, and there is a `status`
+//! only where there is something to say.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Serialize;
+
+use super::review::{API_VERSION, KIND};
+use crate::decision::{PlacementRow, Verdict};
+use crate::finding::{Code, FieldPath, Severity};
+use crate::message;
+use crate::workload::{Malformed, ObjectRef};
+
+/// Warnings in one answer; more are noise in a terminal.
+const MOST_WARNINGS: usize = 3;
+/// Characters of one warning: the API server drops what is much longer, and clients wrap what is longer.
+const LONGEST_WARNING: usize = 120;
+/// Characters of `status.message`: enough for every finding of a large pod, and no way to flood an event.
+const LONGEST_MESSAGE: usize = 16_384;
+/// Causes in one answer.
+const MOST_CAUSES: usize = 64;
+
+/// One answer, complete. It borrows only what it prints.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Answer<'a> {
+    api_version: &'static str,
+    kind: &'static str,
+    response: Response<'a>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Response<'a> {
+    uid: &'a str,
+    allowed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    status: Option<Status<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    patch_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
+    #[serde(skip_serializing_if = "Audit::is_empty")]
+    audit_annotations: Audit,
+}
+
+#[derive(Debug, Serialize)]
+struct Status<'a> {
+    #[serde(rename = "status")]
+    outcome: &'static str,
+    code: u16,
+    reason: &'static str,
+    message: String,
+    details: Details<'a>,
+}
+
+#[derive(Debug, Serialize)]
+struct Details<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    group: &'a str,
+    kind: &'a str,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<Cause>,
+}
+
+#[derive(Debug, Serialize)]
+struct Cause {
+    reason: &'static str,
+    message: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    field: String,
+}
+
+/// Annotations of the audit event. The API server puts the webhook's name before each key, so keys are short.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Audit {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verdict: Option<&'static str>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    codes: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    policy: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    evidence: Option<&'static str>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    node: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    promised_after: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    budget: String,
+}
+
+impl Audit {
+    fn is_empty(&self) -> bool {
+        self.verdict.is_none()
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// Lets pass what is none of ours.
+    #[must_use]
+    pub fn admit(uid: &'a str) -> Self {
+        Self::new(uid, true, None)
+    }
+
+    /// Lets pass with one thing to say.
+    #[must_use]
+    pub fn admit_with_warning(uid: &'a str, text: &str) -> Self {
+        let mut answer = Self::admit(uid);
+        answer.response.warnings = vec![warning(text)];
+        answer
+    }
+
+    /// What a verdict says.
+    #[must_use]
+    pub fn of(uid: &'a str, object: &'a ObjectRef, verdict: &Verdict) -> Self {
+        if let (false, Some(malformed)) = (verdict.admit, &verdict.malformed) {
+            return Self::malformed(uid, object, malformed);
+        }
+        let status = (!verdict.admit).then(|| Status {
+            outcome: "Failure",
+            code: 403,
+            reason: "Forbidden",
+            message: not_empty(cut(&message::refusal(verdict), LONGEST_MESSAGE)),
+            details: Details::of(object, causes(verdict)),
+        });
+        let mut answer = Self::new(uid, verdict.admit, status);
+        let warnings = message::warnings(verdict);
+        answer.response.warnings = warnings
+            .iter()
+            .take(MOST_WARNINGS)
+            .map(|text| warning(text))
+            .collect();
+        answer.response.audit_annotations = audit(verdict);
+        if verdict.admit && !verdict.patches.is_empty() {
+            // Operations are plain data: a failure to print them is impossible, and leaving them out changes nothing.
+            if let Ok(operations) = serde_json::to_vec(&verdict.patches) {
+                answer.response.patch = Some(STANDARD.encode(operations));
+                answer.response.patch_type = Some("JSONPatch");
+            }
+        }
+        answer
+    }
+
+    /// Refuses an object that cannot be read (422), as the API server's own validation does.
+    #[must_use]
+    pub fn malformed(uid: &'a str, object: &'a ObjectRef, malformed: &Malformed) -> Self {
+        let message = cut(&malformed.to_string(), LONGEST_MESSAGE);
+        let cause = Cause {
+            reason: "FieldValueInvalid",
+            message: cut(&malformed.message, LONGEST_MESSAGE),
+            field: malformed.path.clone(),
+        };
+        let status = Status {
+            outcome: "Failure",
+            code: 422,
+            reason: "Invalid",
+            message,
+            details: Details::of(object, vec![cause]),
+        };
+        Self::new(uid, false, Some(status))
+    }
+
+    /// Refuses because of a fault of our own, with the code that tells clients to try again.
+    #[must_use]
+    pub fn fault(uid: &'a str, object: &'a ObjectRef, message: &str) -> Self {
+        let status = Status {
+            outcome: "Failure",
+            code: 500,
+            reason: "InternalError",
+            message: message.to_owned(),
+            details: Details::of(object, Vec::new()),
+        };
+        Self::new(uid, false, Some(status))
+    }
+
+    /// Refuses for a reason of our own that is no finding of the object (inventory not ready, deadline passed).
+    #[must_use]
+    pub fn refuse(uid: &'a str, object: &'a ObjectRef, code: Code, message: &str) -> Self {
+        let cause = Cause {
+            reason: code.as_str(),
+            message: message.to_owned(),
+            field: String::new(),
+        };
+        let status = Status {
+            outcome: "Failure",
+            code: 403,
+            reason: "Forbidden",
+            message: format!("{code}: {message}"),
+            details: Details::of(object, vec![cause]),
+        };
+        let mut answer = Self::new(uid, false, Some(status));
+        answer.response.audit_annotations = Audit {
+            verdict: Some("deny"),
+            codes: code.to_string(),
+            ..Audit::default()
+        };
+        answer
+    }
+
+    /// The answer as JSON.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        // Strings and integers only: there is nothing that the printer could refuse.
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+
+    fn new(uid: &'a str, allowed: bool, status: Option<Status<'a>>) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind: KIND,
+            response: Response {
+                uid,
+                allowed,
+                status,
+                patch: None,
+                patch_type: None,
+                warnings: Vec::new(),
+                audit_annotations: Audit::default(),
+            },
+        }
+    }
+}
+
+impl<'a> Details<'a> {
+    fn of(object: &'a ObjectRef, causes: Vec<Cause>) -> Self {
+        let group = object.api_version.split_once('/').map_or("", |(group, _)| group);
+        Self {
+            name: &object.name,
+            group,
+            kind: &object.kind,
+            causes,
+        }
+    }
+}
+
+/// Errors first, then the rest, so that a client that prints only some prints those that deny.
+fn causes(verdict: &Verdict) -> Vec<Cause> {
+    let errors = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error);
+    let others = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Warning);
+    let cause = |finding: &crate::finding::Finding| Cause {
+        reason: finding.code.as_str(),
+        message: finding.message.clone(),
+        field: FieldPath::as_str(&finding.path).to_owned(),
+    };
+    errors.chain(others).take(MOST_CAUSES).map(cause).collect()
+}
+
+fn audit(verdict: &Verdict) -> Audit {
+    if !verdict.judged {
+        return Audit::default();
+    }
+    let mut codes: Vec<&str> = verdict
+        .findings
+        .iter()
+        .map(|finding| finding.code.as_str())
+        .collect();
+    codes.sort_unstable();
+    codes.dedup();
+    let fullest = verdict
+        .placement
+        .iter()
+        .max_by_key(|row| (row.promised_fraction, row.promised));
+    let outcome = match (verdict.admit, verdict.would_deny) {
+        (true, true) => "would-deny",
+        (true, false) => "admit",
+        (false, _) => "deny",
+    };
+    Audit {
+        verdict: Some(outcome),
+        codes: codes.join(","),
+        policy: verdict.policy.clone(),
+        evidence: fullest.map(evidence),
+        node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
+        promised_after: fullest
+            .map(|row| format!("{} MiB", row.promised.get()))
+            .unwrap_or_default(),
+        budget: fullest
+            .map(|row| format!("{} MiB", row.budget.get()))
+            .unwrap_or_default(),
+    }
+}
+
+const fn evidence(row: &PlacementRow) -> &'static str {
+    match row.evidence {
+        crate::policy::Evidence::Any => "any",
+        crate::policy::Evidence::Spread => "spread",
+        crate::policy::Evidence::Observed => "observed",
+    }
+}
+
+/// An event without a text helps nobody: a denial always has one.
+fn not_empty(message: String) -> String {
+    if message.is_empty() {
+        "vramgate denies this object; details.causes says why".to_owned()
+    } else {
+        message
+    }
+}
+
+/// A warning travels in an HTTP header: one line, no control characters, at most [`LONGEST_WARNING`] characters.
+fn warning(text: &str) -> String {
+    let line: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    cut(line.trim(), LONGEST_WARNING)
+}
+
+/// At most `longest` characters; what is cut ends in `…`.
+fn cut(text: &str, longest: usize) -> String {
+    match text.char_indices().nth(longest) {
+        None => text.to_owned(),
+        Some(_) => text
+            .chars()
+            .take(longest.saturating_sub(1))
+            .chain(std::iter::once('…'))
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+use serde_json::{Value, json};
+
+use super::*;
+
+fn review(change: impl FnOnce(&mut Value)) -> Vec<u8> {
+    let mut value = json!({
+        "apiVersion": "admission.k8s.io/v1",
+        "kind": "AdmissionReview",
+        "request": {
+            "uid": "705ab4f5-6393-11e8-b7cc-42010a800002",
+            "kind": {"group": "", "version": "v1", "kind": "Pod"},
+            "resource": {"group": "", "version": "v1", "resource": "pods"},
+            "requestKind": {"group": "", "version": "v1", "kind": "Pod"},
+            "name": "chat",
+            "namespace": "team-a",
+            "operation": "CREATE",
+            "userInfo": {"username": "system:serviceaccount:team-a:default", "groups": ["system:authenticated"]},
+            "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "chat"}, "spec": {"containers": []}},
+            "oldObject": null,
+            "dryRun": false,
+            "options": {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
+        },
+    });
+    change(&mut value);
+    value.to_string().into_bytes()
+}
+
+fn scale_review(replicas: &Value) -> Vec<u8> {
+    review(|value| {
+        let request = &mut value["request"];
+        request["kind"] = json!({"group": "autoscaling", "version": "v1", "kind": "Scale"});
+        request["resource"] = json!({"group": "apps", "version": "v1", "resource": "deployments"});
+        request["subResource"] = json!("scale");
+        request["operation"] = json!("UPDATE");
+        request["object"] = json!({"kind": "Scale", "spec": {"replicas": replicas}});
+        request["oldObject"] = json!({"kind": "Scale", "spec": {}});
+    })
+}
+
+#[test]
+fn reads_what_an_answer_needs() {
+    let body = review(|_| ());
+    let review = Review::decode(&body).unwrap();
+    assert_eq!(review.uid, "705ab4f5-6393-11e8-b7cc-42010a800002");
+    assert!(
+        matches!(review.uid, Cow::Borrowed(_)),
+        "the envelope borrows from the body"
+    );
+    assert_eq!(review.workload_kind(), Some(WorkloadKind::Pod));
+    assert_eq!(review.verb, Verb::Write(Operation::Create));
+    assert_eq!((review.dry_run, review.by_node), (false, false));
+    assert_eq!(review.object_ref().api_version, "v1");
+}
+
+#[test]
+fn a_node_is_known_by_group_or_name() {
+    for user in [
+        json!({"groups": ["system:nodes"]}),
+        json!({"username": "system:node:gpu-1"}),
+    ] {
+        let body = review(|value| value["request"]["userInfo"] = user);
+        assert!(Review::decode(&body).unwrap().by_node);
+    }
+}
+
+#[test]
+fn another_version_is_named_with_what_is_accepted() {
+    let body = review(|value| value["apiVersion"] = json!("admission.k8s.io/v1beta1"));
+    let text = Review::decode(&body).unwrap_err().to_string();
+    assert!(
+        text.contains("\"admission.k8s.io/v1beta1\"") && text.contains("\"admission.k8s.io/v1\""),
+        "{text}"
+    );
+    let body = review(|value| value["kind"] = json!("ConversionReview"));
+    let text = Review::decode(&body).unwrap_err().to_string();
+    assert!(
+        text.contains("ConversionReview") && text.contains("AdmissionReview"),
+        "{text}"
+    );
+    // A shape that is wrong because the version is: the version is the news.
+    let body = br#"{"apiVersion":"v9","kind":"AdmissionReview","request":[]}"#;
+    assert!(matches!(Review::decode(body), Err(DecodeError::Version { .. })));
+    assert!(matches!(Review::decode(b"{}"), Err(DecodeError::Version { .. })));
+}
+
+#[test]
+fn truncated_json_tells_where_it_ends() {
+    let body = review(|_| ());
+    for cut in [1, 40, body.len() / 2, body.len() - 1] {
+        let text = Review::decode(&body[..cut]).unwrap_err().to_string();
+        assert!(
+            text.contains("EOF") && text.contains("line 1 column"),
+            "cut at {cut}: {text}"
+        );
+    }
+}
+
+#[test]
+fn what_is_missing_is_named() {
+    for (field, name) in [("uid", "request.uid"), ("operation", "request.operation")] {
+        let body = review(|value| {
+            value["request"].as_object_mut().unwrap().remove(field);
+        });
+        assert_eq!(Review::decode(&body).unwrap_err(), DecodeError::Missing(name));
+    }
+    let body = review(|value| {
+        value.as_object_mut().unwrap().remove("request");
+    });
+    assert_eq!(
+        Review::decode(&body).unwrap_err(),
+        DecodeError::Missing("request")
+    );
+    let body = review(|value| value["request"]["operation"] = json!("PATCH"));
+    assert_eq!(
+        Review::decode(&body).unwrap_err(),
+        DecodeError::Operation("PATCH".to_owned())
+    );
+}
+
+#[test]
+fn bytes_that_are_no_json_are_an_error() {
+    for body in [
+        &b"\xff\xfe"[..],
+        b"[]",
+        b"null",
+        b"NaN",
+        b"\"x\"",
+        b"{\"apiVersion\":1}",
+    ] {
+        assert!(Review::decode(body).is_err(), "{body:?}");
+    }
+    // Invalid UTF-8 inside the borrowed object.
+    let body = review(|_| ());
+    let text = String::from_utf8(body)
+        .unwrap()
+        .replace("\"chat\"", "\"ch\u{1}at\"");
+    assert!(
+        Review::decode(text.as_bytes()).is_err(),
+        "a control character is not allowed in a JSON string"
+    );
+    let mut body = review(|_| ());
+    let place = body.windows(4).rposition(|window| window == b"spec").unwrap();
+    body[place] = 0xff;
+    assert!(Review::decode(&body).is_err());
+}
+
+#[test]
+fn nesting_cannot_overflow_the_stack() {
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    for (field, ours) in [("object", true), ("options", false)] {
+        let body = review(|value| value["request"][field] = json!("DEEP"));
+        let body = String::from_utf8(body).unwrap().replace("\"DEEP\"", &deep);
+        let review = Review::decode(body.as_bytes()).unwrap();
+        let asked = review.question(BTreeMap::new());
+        if ours {
+            let malformed = asked.unwrap_err();
+            assert_eq!(malformed.path, "object");
+        } else {
+            asked.unwrap();
+        }
+    }
+    let inside = format!(r#"{{"metadata":{{"managedFields":{deep}}},"spec":{deep}}}"#);
+    let body = String::from_utf8(review(|value| value["request"]["object"] = json!("DEEP"))).unwrap();
+    let body = body.replace("\"DEEP\"", &inside);
+    let malformed = Review::decode(body.as_bytes())
+        .unwrap()
+        .question(BTreeMap::new())
+        .unwrap_err();
+    assert!(malformed.message.contains("recursion limit"), "{malformed}");
+    // The same object under a kind that is none of ours passes.
+    let body = body.replace("\"kind\":\"Pod\"", "\"kind\":\"Lease\"");
+    assert!(matches!(
+        Review::decode(body.as_bytes()).unwrap().question(BTreeMap::new()),
+        Ok(Asked::NotOurs)
+    ));
+}
+
+#[test]
+fn other_operations_kinds_and_sub_resources_are_not_ours() {
+    for change in [
+        json!({"operation": "DELETE", "object": null}),
+        json!({"operation": "CONNECT"}),
+        json!({"subResource": "status"}),
+        json!({"subResource": "binding"}),
+        json!({"kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "object": {"data": 7}}),
+        json!({"subResource": "scale"}),
+    ] {
+        let body = review(|value| {
+            for (key, changed) in change.as_object().unwrap() {
+                value["request"][key] = changed.clone();
+            }
+        });
+        let asked = Review::decode(&body).unwrap().question(BTreeMap::new());
+        assert!(matches!(asked, Ok(Asked::NotOurs)), "{change}: {asked:?}");
+    }
+}
+
+#[test]
+fn a_pod_without_object_is_malformed() {
+    let body = review(|value| value["request"]["object"] = Value::Null);
+    let malformed = Review::decode(&body)
+        .unwrap()
+        .question(BTreeMap::new())
+        .unwrap_err();
+    assert_eq!(malformed.path, "object");
+}
+
+#[test]
+fn a_scale_names_its_workload_and_both_numbers() {
+    let body = scale_review(&json!(4));
+    let Asked::Scale(scale) = Review::decode(&body).unwrap().question(BTreeMap::new()).unwrap() else {
+        panic!("a scale was asked");
+    };
+    assert_eq!(scale.kind, WorkloadKind::Deployment);
+    assert_eq!(
+        (scale.name.as_str(), scale.namespace.as_str()),
+        ("chat", "team-a")
+    );
+    assert_eq!((scale.replicas, scale.old_replicas), (4, Some(0)));
+}
+
+#[test]
+fn a_scale_with_an_impossible_number_names_the_field() {
+    for replicas in [
+        json!(-1),
+        json!("4"),
+        json!("NaN"),
+        json!({}),
+        json!(4.5),
+        json!(u64::MAX),
+    ] {
+        let body = scale_review(&replicas);
+        let malformed = Review::decode(&body)
+            .unwrap()
+            .question(BTreeMap::new())
+            .unwrap_err();
+        assert_eq!(malformed.path, "spec.replicas", "{replicas}");
+    }
+}
+
+#[test]
+fn managed_fields_are_not_built() {
+    let text =
+        r#"{"metadata":{"name":"chat","managedFields":[{"manager":"kubectl"}],"labels":{}},"spec":{}}"#;
+    let raw: Box<RawValue> = serde_json::from_str(text).unwrap();
+    let value = object::lean(&raw).unwrap();
+    assert_eq!(
+        value,
+        json!({"metadata": {"name": "chat", "labels": {}}, "spec": {}})
+    );
+    let raw: Box<RawValue> = serde_json::from_str(r#"{"metadata":null}"#).unwrap();
+    assert_eq!(object::lean(&raw).unwrap(), json!({"metadata": null}));
+}

@@ -1,0 +1,79 @@
+//! The command line: reads files, asks the core, prints.
+//!
+//! Exit codes are a promise: 0 admitted, 1 denied (or a warning under `--fail-on warning`), 2 input that cannot be
+//! used. Each error is printed once, in one line where it can be, with what to do about it.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+mod args;
+mod certs;
+mod check;
+mod explain;
+mod input;
+mod output;
+mod policies;
+mod serve;
+mod state;
+mod top;
+mod webhook_config;
+
+/// Why a command could not do its work.
+#[derive(Debug)]
+struct Failure(String);
+
+impl Failure {
+    fn new(message: impl Into<String>) -> Self {
+        Self(message.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<crate::manifest::ManifestError> for Failure {
+    fn from(error: crate::manifest::ManifestError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl From<crate::policy::PolicyErrors> for Failure {
+    fn from(errors: crate::policy::PolicyErrors) -> Self {
+        Self(errors.to_string())
+    }
+}
+
+/// What a command that judges found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Everything may pass.
+    Passed,
+    /// Something may not.
+    Refused,
+}
+
+/// Runs the command line of this process.
+#[must_use]
+pub fn run() -> ExitCode {
+    let result = match args::Cli::parse().command {
+        args::Command::Serve(args) => serve::run(&args).map(|()| Outcome::Passed),
+        args::Command::Check(args) => check::run(&args),
+        args::Command::Explain(args) => explain::run(&args).map(|()| Outcome::Passed),
+        args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
+        args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
+        args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
+    };
+    match result {
+        Ok(Outcome::Passed) => ExitCode::SUCCESS,
+        Ok(Outcome::Refused) => ExitCode::from(1),
+        Err(failure) => {
+            output::error(&failure);
+            ExitCode::from(2)
+        }
+    }
+}

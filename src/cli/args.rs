@@ -1,0 +1,281 @@
+//! Every command and flag. The help texts are what a user reads first.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Counts GPU memory at admission, so that a pod is refused before it runs out of it.
+#[derive(Debug, Parser)]
+#[command(name = "vramgate", version, propagate_version = true, max_term_width = 100)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run the webhook
+    Serve(Serve),
+    /// Judge manifests as the webhook would; exit 0 admitted, 1 denied, 2 unusable input
+    Check(Check),
+    /// Show what each container starts and how much GPU memory that takes; needs no cluster
+    Explain(Explain),
+    /// Show the devices of a cluster, who shares them and what is promised
+    Top(Top),
+    /// Make certificates for development: ca.crt, tls.crt and tls.key
+    Certs(Certs),
+    /// Print the webhook registrations for `kubectl apply -f -`
+    WebhookConfig(WebhookConfig),
+}
+
+/// What results are written as.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// For people.
+    Text,
+    /// A versioned document.
+    Json,
+}
+
+fn output(text: &str) -> Result<Output, String> {
+    match text {
+        "text" => Ok(Output::Text),
+        "json" => Ok(Output::Json),
+        "sarif" | "junit" | "github" => Err("not in this release; use text or json".to_owned()),
+        _ => Err("use text or json".to_owned()),
+    }
+}
+
+fn yaml_or_json(text: &str) -> Result<Output, String> {
+    match text {
+        "yaml" => Ok(Output::Text),
+        "json" => Ok(Output::Json),
+        _ => Err("use yaml or json".to_owned()),
+    }
+}
+
+/// Where the cluster is read from.
+#[derive(Debug, Args)]
+pub(super) struct ClusterArgs {
+    /// Objects of the cluster as `kubectl get nodes,pods,… -A -o yaml` prints them; a file, a folder or `-`. Repeat it
+    /// for several
+    #[arg(long, value_name = "FILE")]
+    pub(super) cluster_state: Vec<PathBuf>,
+    /// Read the live cluster that this file describes (else $KUBECONFIG or ~/.kube/config)
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster_state")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Folder with GpuSharingPolicy files; without one the built-in default applies
+    #[arg(long, value_name = "DIR")]
+    pub(super) policy_dir: Option<PathBuf>,
+}
+
+/// The level from which findings make `check` exit with 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum FailOn {
+    /// A denial.
+    Error,
+    /// A warning, too.
+    Warning,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Check {
+    /// Manifests: files, folders (every *.yaml, *.yml and *.json below them, in order of name) or `-` for standard input
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// Level from which findings give exit code 1
+    #[arg(long, value_enum, default_value = "error")]
+    pub(super) fail_on: FailOn,
+    /// text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Explain {
+    /// Manifests: files, folders or `-`. ConfigMaps among them are context
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// Folder with GpuSharingPolicy files, for images that they describe
+    #[arg(long, value_name = "DIR")]
+    pub(super) policy_dir: Option<PathBuf>,
+    /// text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Top {
+    #[command(flatten)]
+    pub(super) cluster: ClusterArgs,
+    /// Show who holds the memory
+    #[arg(long)]
+    pub(super) holders: bool,
+    /// text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Certs {
+    /// Folder to write into; it is made where it does not exist
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: PathBuf,
+    /// Name or IP address by which the API server reaches the webhook. Repeat it for several
+    #[arg(long = "host", value_name = "NAME", required = true)]
+    pub(super) hosts: Vec<String>,
+    /// Days for which the certificates are valid
+    #[arg(long, value_name = "N", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=3650))]
+    pub(super) days: u32,
+    /// Replace files that exist
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct WebhookConfig {
+    /// Base URL of the webhook; /mutate and /validate are appended
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "service",
+        required_unless_present = "service"
+    )]
+    pub(super) url: Option<String>,
+    /// The webhook's Service, on port 443
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) service: Option<String>,
+    /// PEM file with the authority that signed the webhook's certificate
+    #[arg(long, value_name = "FILE")]
+    pub(super) ca: PathBuf,
+    /// yaml or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Serve {
+    /// Address of the webhook (HTTPS)
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "VRAMGATE_LISTEN",
+        default_value = "0.0.0.0:8443"
+    )]
+    pub(super) listen: SocketAddr,
+    /// Address of health and metrics (HTTP)
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "VRAMGATE_STATUS_LISTEN",
+        default_value = "0.0.0.0:8080"
+    )]
+    pub(super) status_listen: SocketAddr,
+    /// Certificate chain (PEM), read again when it changes; self-signed without it
+    #[arg(long, value_name = "FILE", env = "VRAMGATE_TLS_CERT", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// Private key (PEM) of --tls-cert
+    #[arg(long, value_name = "FILE", env = "VRAMGATE_TLS_KEY", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Watch the cluster that this file describes (else the one that this process runs in)
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "VRAMGATE_KUBECONFIG",
+        conflicts_with = "cluster_state"
+    )]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Answer from a snapshot instead of a live cluster. Repeat it for several
+    #[arg(long, value_name = "FILE", env = "VRAMGATE_CLUSTER_STATE")]
+    pub(super) cluster_state: Vec<PathBuf>,
+    /// Folder with GpuSharingPolicy files, read again when they change
+    #[arg(long, value_name = "DIR", env = "VRAMGATE_POLICY_DIR")]
+    pub(super) policy_dir: Option<PathBuf>,
+    /// Where reservations are kept: memory
+    #[arg(long, value_name = "KIND", env = "VRAMGATE_LEDGER", default_value = "memory", value_parser = ledger)]
+    pub(super) ledger: Ledger,
+    /// Age from which a reservation whose pod the API server does not know is dropped, as in 65s or 2m
+    #[arg(long, value_name = "TIME", env = "VRAMGATE_RESERVATION_TTL", default_value = "65s", value_parser = duration)]
+    pub(super) reservation_ttl: Duration,
+}
+
+/// Where reservations are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ledger {
+    /// In this process: one replica only.
+    Memory,
+}
+
+fn ledger(text: &str) -> Result<Ledger, String> {
+    match text {
+        "memory" => Ok(Ledger::Memory),
+        "cluster" => Err(
+            "not in this release: reservations are kept in memory, so run one replica with memory".to_owned(),
+        ),
+        _ => Err("use memory".to_owned()),
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let unit = text.get(digits.len()..).unwrap_or_default();
+    let milliseconds = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err("write a whole number with ms, s, m or h, as in 65s".to_owned()),
+    };
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with a unit, as in 65s".to_owned())?;
+    match number.checked_mul(milliseconds) {
+        Some(0) => Err("must be above zero".to_owned()),
+        Some(total) => Ok(Duration::from_millis(total)),
+        None => Err("is too large".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_are_read_with_their_unit() {
+        assert_eq!(duration("65s"), Ok(Duration::from_secs(65)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        for text in [
+            "",
+            "65",
+            "s",
+            "-1s",
+            "1.5s",
+            "0s",
+            "99999999999999999999h",
+            "18446744073709551615h",
+            "5d",
+        ] {
+            assert!(duration(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn what_this_release_lacks_says_so() {
+        assert!(ledger("cluster").unwrap_err().contains("memory"));
+        assert!(output("sarif").unwrap_err().contains("not in this release"));
+        assert_eq!(output("json"), Ok(Output::Json));
+        assert!(output("yaml").is_err());
+    }
+}

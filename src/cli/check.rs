@@ -1,0 +1,138 @@
+//! `vramgate check`: applies manifests in order and says what the webhook would answer to each.
+
+use std::sync::Arc;
+
+use super::args::{Check, FailOn, Output};
+use super::output::Paint;
+use super::{Failure, Outcome, output, policies, state};
+use crate::decision::{self, Operation, Question, Verdict};
+use crate::document::{Checked, Document, Kind};
+use crate::finding::Severity;
+use crate::ledger::{Ledger, Moment};
+use crate::manifest::Object;
+use crate::snapshot::{self, Snapshot};
+use crate::workload::{ObjectRef, Workload};
+
+mod text;
+
+/// Judges the input.
+pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
+    let objects = state::input(&args.files)?;
+    let mut snapshot = state::of(&args.cluster)?;
+    let objects = state::take_context(objects, &mut snapshot)?;
+    let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
+    let mut ledger = Ledger::new(policies);
+    snapshot.fill(&mut ledger);
+    let mut cluster = Cluster { snapshot, ledger };
+    let mut items = Vec::new();
+    for object in objects {
+        items.extend(cluster.apply(object)?);
+    }
+    let outcome = outcome(&items, args.fail_on);
+    match args.output {
+        Output::Text => output::print(&text::render(&items, Paint::for_stdout()))?,
+        Output::Json => {
+            let items = items
+                .into_iter()
+                .map(|item| Checked::new(item.object, item.verdict))
+                .collect();
+            output::print_json(&Document::new(Kind::CheckResult, items))?;
+        }
+    }
+    Ok(outcome)
+}
+
+/// An object with its verdict.
+struct Judged {
+    object: ObjectRef,
+    verdict: Verdict,
+}
+
+fn outcome(items: &[Judged], fail_on: FailOn) -> Outcome {
+    let refused = |item: &Judged| {
+        let warned = item
+            .verdict
+            .findings
+            .iter()
+            .any(|finding| finding.severity >= Severity::Warning);
+        !item.verdict.admit || (fail_on == FailOn::Warning && warned)
+    };
+    if items.iter().any(refused) {
+        Outcome::Refused
+    } else {
+        Outcome::Passed
+    }
+}
+
+/// The cluster to which objects are applied one after the other.
+struct Cluster {
+    snapshot: Snapshot,
+    ledger: Ledger,
+}
+
+impl Cluster {
+    /// Judges one object and lets it join where it is admitted; `None` where it is not ours to judge.
+    fn apply(&mut self, mut object: Object) -> Result<Option<Judged>, Failure> {
+        let Some(mut workload) = snapshot::read_workload(&object)? else {
+            return Ok(None);
+        };
+        let reference = workload.object.clone();
+        let old = self.snapshot.existing(&workload).cloned();
+        self.snapshot.adopt(&mut workload);
+        let mut verdict = self.judge(&workload, old);
+        if let Some(malformed) = &verdict.malformed {
+            return Err(object
+                .error(format!("{} {:?}: {malformed}", reference.kind, reference.name))
+                .into());
+        }
+        if verdict.admit {
+            if !verdict.patches.is_empty() {
+                workload = self.patched(&mut object, &verdict)?.unwrap_or(workload);
+            }
+            if let Some(reservation) = verdict.reservation.take() {
+                self.ledger.commit(reservation, Moment(0));
+            }
+            self.snapshot.join(workload, &mut self.ledger);
+        }
+        Ok(verdict.judged.then_some(Judged {
+            object: reference,
+            verdict,
+        }))
+    }
+
+    fn judge(&self, workload: &Workload, old: Option<Workload>) -> Verdict {
+        let policies = Arc::clone(self.ledger.policies());
+        let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
+        let policy = policies.for_pod(&namespace_labels, &workload.pod.metadata.labels, None);
+        let question = Question {
+            operation: if old.is_some() {
+                Operation::Update
+            } else {
+                Operation::Create
+            },
+            workload: workload.clone(),
+            old,
+            namespace_labels,
+            by_node: false,
+            scale_only: false,
+            dry_run: false,
+        };
+        let prepared = decision::prepare(
+            question,
+            &policies,
+            self.snapshot.sources(policy.read_config_maps),
+        );
+        decision::judge(&prepared, &self.ledger)
+    }
+
+    /// The object as it is stored: with the changes that the policy makes to it.
+    fn patched(&self, object: &mut Object, verdict: &Verdict) -> Result<Option<Workload>, Failure> {
+        json_patch::patch(&mut object.value, &verdict.patches)
+            .map_err(|error| object.error(format!("the policy's own change does not apply: {error}")))?;
+        let mut workload = snapshot::read_workload(object)?;
+        if let Some(workload) = &mut workload {
+            self.snapshot.adopt(workload);
+        }
+        Ok(workload)
+    }
+}

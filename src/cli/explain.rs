@@ -1,0 +1,172 @@
+//! `vramgate explain`: what each container starts, and how much GPU memory that takes.
+
+use comfy_table::Table;
+
+use super::args::{Explain, Output};
+use super::output::clean;
+use super::{Failure, output, policies, state};
+use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
+use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
+use crate::snapshot::{Snapshot, read_workload};
+
+/// Explains the input.
+pub(super) fn run(args: &Explain) -> Result<(), Failure> {
+    let objects = state::input(&args.files)?;
+    let mut snapshot = Snapshot::default();
+    let objects = state::take_context(objects, &mut snapshot)?;
+    let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
+    let mut items = Vec::new();
+    for object in &objects {
+        let Some(workload) = read_workload(object)? else {
+            continue;
+        };
+        let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
+        let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
+        items.push(Explained::new(&workload, &snapshot, rules));
+    }
+    match args.output {
+        Output::Json => output::print_json(&Document::new(Kind::Explanation, items)),
+        Output::Text => output::print(&text(&items)),
+    }
+}
+
+fn text(items: &[Explained]) -> String {
+    let mut text = String::new();
+    for item in items {
+        let object = &item.object;
+        text.push_str(&clean(&format!(
+            "{} {}/{}",
+            object.kind, object.namespace, object.name
+        )));
+        text.push_str(&format!(" ({})\n", item.pods()));
+        let mut table = Table::new();
+        table.load_style(comfy_table::presets::NOTHING);
+        table.set_header([
+            "CONTAINER",
+            "ENGINE",
+            "MODEL",
+            "MEMORY",
+            "FROM",
+            "GPUS",
+            "STARTS",
+            "READ",
+        ]);
+        for container in &item.containers {
+            table.add_row(row(container));
+        }
+        for line in table.lines() {
+            text.push_str("  ");
+            text.push_str(line.trim());
+            text.push('\n');
+        }
+        for container in &item.containers {
+            notes(&mut text, container);
+        }
+    }
+    if items.is_empty() {
+        text.push_str("No object of the input makes pods.\n");
+    }
+    text
+}
+
+fn row(container: &ExplainedContainer) -> [String; 8] {
+    let engine = match &container.version {
+        Some(version) => format!("{} {version}", container.engine),
+        None => container.engine.to_string(),
+    };
+    let memory = match (container.memory_kind(), container.memory_value()) {
+        (MemoryKind::None, _) => "-".to_owned(),
+        (kind, None) => kind_word(kind).to_owned(),
+        (kind, Some(value)) => format!("{value} {}", kind_word(kind)),
+    };
+    let gpus: Vec<String> = container
+        .gpu
+        .iter()
+        .map(|request| match &request.count {
+            SlotCount::Whole(count) => format!("{count} {}", request.resource),
+            SlotCount::Unusable(text) => format!("{text:?} {}", request.resource),
+        })
+        .collect();
+    let source = if container.engine == Engine::None {
+        "-"
+    } else {
+        source_word(container.memory_source())
+    };
+    [
+        container.name.clone(),
+        engine,
+        container.model.clone().unwrap_or_else(|| "-".to_owned()),
+        memory,
+        source.to_owned(),
+        if gpus.is_empty() {
+            "-".to_owned()
+        } else {
+            gpus.join(", ")
+        },
+        starts_word(container.starts).to_owned(),
+        resolvable_word(container.resolvable).to_owned(),
+    ]
+    .map(|cell| clean(&cell))
+}
+
+fn notes(text: &mut String, container: &ExplainedContainer) {
+    for unresolved in &container.unresolved {
+        text.push_str(&clean(&format!(
+            "    {}: {}: {}",
+            container.name, unresolved.field, unresolved.reason
+        )));
+        text.push('\n');
+    }
+    for finding in &container.findings {
+        let severity = finding.severity.as_str();
+        text.push_str(&clean(&format!(
+            "    {severity} {}: {} ({})",
+            finding.code, finding.message, finding.path
+        )));
+        text.push('\n');
+    }
+}
+
+const fn kind_word(kind: MemoryKind) -> &'static str {
+    match kind {
+        MemoryKind::OfTotal => "of the total",
+        MemoryKind::OfFree => "of what is free at start",
+        MemoryKind::OfFreeAfterWeights => "of what is free after the weights",
+        MemoryKind::UntilLeft => "until this is left",
+        MemoryKind::Absolute => "exactly",
+        MemoryKind::Estimated => "estimated",
+        MemoryKind::Uncapped => "without a limit",
+        MemoryKind::Unknown => "unknown",
+        MemoryKind::None => "none",
+    }
+}
+
+const fn source_word(source: MemorySource) -> &'static str {
+    match source {
+        MemorySource::Flag => "flag",
+        MemorySource::Env => "env",
+        MemorySource::ConfigFile => "config file",
+        MemorySource::Default => "default",
+        MemorySource::EngineAuto => "engine",
+        MemorySource::Annotation => "annotation",
+        MemorySource::Policy => "policy",
+        MemorySource::Estimate => "estimate",
+        MemorySource::Unresolved => "unresolved",
+    }
+}
+
+const fn starts_word(starts: Starts) -> &'static str {
+    match starts {
+        Starts::Yes => "yes",
+        Starts::No => "no",
+        Starts::Unknown => "unknown",
+    }
+}
+
+const fn resolvable_word(resolvable: Resolvable) -> &'static str {
+    match resolvable {
+        Resolvable::Full => "full",
+        Resolvable::Partial => "partial",
+        Resolvable::None => "none",
+    }
+}

@@ -1,0 +1,137 @@
+//! `vramgate serve`: the webhook over a live cluster, a snapshot, or the example cluster that is built in.
+
+use std::env;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::EnvFilter;
+
+use super::args::{Ledger as LedgerKind, Serve};
+use super::output::Paint;
+use super::{Failure, output, policies, state, top};
+use crate::document::DeviceRow;
+use crate::ledger::Ledger;
+use crate::server::backend::Clock;
+use crate::server::{
+    Backend, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination,
+};
+use crate::snapshot::Snapshot;
+
+mod look_ups;
+mod reload;
+
+/// Days for which a certificate of our own making is valid. It lives as long as the process.
+const SELF_SIGNED_DAYS: u32 = 365;
+
+/// Serves until it is told to stop.
+pub(super) fn run(args: &Serve) -> Result<(), Failure> {
+    let LedgerKind::Memory = args.ledger;
+    let filter = EnvFilter::try_from_env("VRAMGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
+    if args.kubeconfig.is_some() || (args.cluster_state.is_empty() && is_in_cluster()) {
+        return live(args);
+    }
+    let snapshot = if args.cluster_state.is_empty() {
+        output::note(
+            "NO CLUSTER: neither --kubeconfig nor --cluster-state is given and this process runs in no cluster; \
+             answering for the example cluster that is built in (node gpu-node-1: one H100, 4 slots)",
+        );
+        state::example()?
+    } else {
+        state::from_files(&args.cluster_state)?
+    };
+    runtime.block_on(from_snapshot(args, snapshot))
+}
+
+/// Whether the kubelet started this process: it sets this variable in every container.
+fn is_in_cluster() -> bool {
+    env::var_os("KUBERNETES_SERVICE_HOST").is_some()
+}
+
+/// Serves a live cluster.
+fn live(_args: &Serve) -> Result<(), Failure> {
+    Err(Failure::new(
+        "this build does not watch a live cluster; give --cluster-state FILE",
+    ))
+}
+
+async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> {
+    let snapshot = Arc::new(snapshot);
+    let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
+    let mut ledger = Ledger::new(policies);
+    snapshot.fill(&mut ledger);
+    let ledger = Arc::new(Mutex::new(ledger));
+
+    let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), Clock::start()));
+    let backend = Backend::new(
+        decider,
+        Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))),
+    );
+    let server = Server {
+        settings: Settings {
+            listen: args.listen,
+            status_listen: args.status_listen,
+            ..Settings::default()
+        },
+        backend: Arc::new(backend),
+        certificates: Arc::new(certificates(args)?),
+        readiness: Readiness::awaiting(&[]),
+        metrics: Arc::new(Metrics::new()),
+        page: page(Arc::clone(&ledger)),
+    };
+    let bound = server
+        .bind()
+        .await
+        .map_err(|error| Failure::new(error.to_string()))?;
+    if let (Ok(reviews), Ok(status)) = (bound.address(), bound.status_address()) {
+        output::note(&format!(
+            "listening on https://{reviews} (/mutate, /validate) and http://{status} (status)"
+        ));
+    }
+    if let Some(folder) = args.policy_dir.clone() {
+        tokio::spawn(reload::policies(folder, snapshot, ledger));
+    }
+    bound.run(termination()).await;
+    Ok(())
+}
+
+fn certificates(args: &Serve) -> Result<Certificates, Failure> {
+    if let (Some(cert), Some(key)) = (&args.tls_cert, &args.tls_key) {
+        return Certificates::from_files(cert.clone(), key.clone())
+            .map_err(|error| Failure::new(format!("--tls-cert, --tls-key: {error}")));
+    }
+    let mut hosts: Vec<String> = crate::server::certs::DEFAULT_HOSTS.map(str::to_owned).to_vec();
+    if !args.listen.ip().is_unspecified() && !args.listen.ip().is_loopback() {
+        hosts.push(args.listen.ip().to_string());
+    }
+    let (certificates, _authority) = Certificates::self_signed(&hosts, SELF_SIGNED_DAYS)
+        .map_err(|error| Failure::new(error.to_string()))?;
+    output::note("no --tls-cert: serving a self-signed certificate, for development only");
+    Ok(certificates)
+}
+
+/// The page for people: what `vramgate top` prints.
+fn page(ledger: Arc<Mutex<Ledger>>) -> StatusPage {
+    Arc::new(move || {
+        let views = ledger.lock().unwrap_or_else(PoisonError::into_inner).devices();
+        let rows: Vec<DeviceRow> = views.into_iter().map(DeviceRow::from).collect();
+        let text = escape(&top::text(&rows, false, Paint::PLAIN));
+        format!(
+            "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>vramgate</title>\
+             <h1>GPU memory promised</h1><pre>{text}</pre><p><a href=\"/metrics\">metrics</a> \
+             <a href=\"/readyz\">readiness</a></html>\n"
+        )
+    })
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+}

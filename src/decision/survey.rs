@@ -1,0 +1,333 @@
+//! Which kinds of nodes could take a pod, before anybody asks whether there is room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::demand::Demand;
+use crate::demand::weigh::Weighed;
+use crate::device::{DeviceKind, Pool};
+use crate::finding::{Code, FieldPath, Finding, Number, Severity};
+use crate::ledger::Ledger;
+use crate::ledger::nodes::Class;
+use crate::ledger::search::Ask;
+use crate::placement::candidates::{Fit, node_matches};
+use crate::policy::{Mode, Policy, PolicyRef};
+use crate::units::Share;
+use crate::workload::pod::PodSpec;
+
+/// At most so many nodes are named in a sentence.
+const MOST_NAMED: usize = 3;
+
+/// A kind of node that could serve the pod.
+pub(super) struct Candidate<'a> {
+    pub(super) index: usize,
+    pub(super) class: &'a Class,
+    pub(super) weighed: Weighed,
+    pub(super) policy: PolicyRef,
+    /// Some of the nodes that match.
+    pub(super) names: Vec<Arc<str>>,
+}
+
+impl Candidate<'_> {
+    /// Whether this kind refuses the pod, and the policy there means it.
+    fn refuses(&self) -> bool {
+        self.policy.mode == Mode::Enforce && self.weighed.refused()
+    }
+}
+
+/// The kinds of nodes, sorted by what they say to the pod.
+pub(super) struct Survey<'a> {
+    /// What applies where no node decides.
+    pub(super) base: PolicyRef,
+    /// Kinds that take it, room permitting.
+    pub(super) accepting: Vec<Candidate<'a>>,
+    /// Kinds that refuse it whatever room there is.
+    pub(super) refusing: Vec<Candidate<'a>>,
+    /// Whether any node offers what it asks for.
+    offered: bool,
+    /// Whether any node that offers it has enough slots altogether.
+    large_enough: bool,
+    /// Most slots that a node offers of each resource.
+    most: BTreeMap<String, u32>,
+}
+
+impl<'a> Survey<'a> {
+    pub(super) fn of(
+        ledger: &'a Ledger,
+        demand: &Demand,
+        spec: &PodSpec,
+        namespace_labels: &BTreeMap<String, String>,
+        pod_labels: &BTreeMap<String, String>,
+    ) -> Self {
+        let policies = ledger.policies();
+        let mut survey = Self {
+            base: policies.for_pod(namespace_labels, pod_labels, None),
+            accepting: Vec::new(),
+            refusing: Vec::new(),
+            offered: false,
+            large_enough: false,
+            most: BTreeMap::new(),
+        };
+        for (index, class) in ledger.nodes.classes() {
+            for pool in &class.pools {
+                let most = survey.most.entry(pool.resource.to_string()).or_default();
+                *most = (*most).max(pool.slots);
+            }
+            if demand
+                .resources()
+                .any(|resource| class.pool_index(resource).is_none())
+            {
+                continue;
+            }
+            survey.offered = true;
+            let weighed = ledger.weigh(demand, namespace_labels, pod_labels, class);
+            let enough = class
+                .pools
+                .iter()
+                .zip(&weighed.standings)
+                .all(|(pool, standing)| standing.slots <= pool.slots);
+            if !enough {
+                continue;
+            }
+            survey.large_enough = true;
+            let names = matching(ledger, index, class, spec);
+            if names.is_empty() {
+                continue;
+            }
+            let policy = policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
+            let candidate = Candidate {
+                index,
+                class,
+                weighed,
+                policy,
+                names,
+            };
+            if candidate.refuses() {
+                survey.refusing.push(candidate);
+            } else {
+                survey.accepting.push(candidate);
+            }
+        }
+        survey
+    }
+
+    /// The question for a place among the accepting kinds.
+    pub(super) fn ask(&self, spec: Arc<PodSpec>) -> Ask {
+        let weighed = self
+            .accepting
+            .iter()
+            .map(|kind| (kind.index, kind.weighed.clone()))
+            .collect();
+        Ask { spec, weighed }
+    }
+
+    /// The policy whose mode and severities apply to the pod as a whole.
+    pub(super) fn policy(&self) -> &PolicyRef {
+        self.accepting
+            .first()
+            .or(self.refusing.first())
+            .map_or(&self.base, |kind| &kind.policy)
+    }
+
+    /// The smallest fair share of a slot among the kinds that the pod could stand on; the whole where none is shared.
+    pub(super) fn fair_share(&self) -> Share {
+        let kinds = self.accepting.iter().chain(&self.refusing);
+        let shares = kinds.flat_map(|kind| {
+            let budget = kind.class.device_policy.device.budget;
+            let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
+            asked
+                .filter(|(pool, standing)| pool.sharing.is_shared() && standing.slots > 0)
+                .map(move |(pool, _)| budget.divided_by(u64::from(pool.sharing.slots_per_device())))
+        });
+        shares.min().unwrap_or(Share::WHOLE)
+    }
+
+    /// Whether some kind that takes it has devices of its own for it.
+    pub(super) fn takes_exclusive(&self) -> bool {
+        self.accepting.iter().any(|kind| !kind.weighed.shared)
+    }
+
+    /// Whether some kind that takes it shares its devices.
+    pub(super) fn takes_shared(&self) -> bool {
+        self.accepting.iter().any(|kind| kind.weighed.shared)
+    }
+
+    /// What speaks against every node, and what to know about the rest. Empty of errors where a place may be sought.
+    pub(super) fn findings(&self, demand: &Demand, template: &FieldPath) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        if !self.offered {
+            findings.push(self.not_offered(demand));
+        } else if !self.large_enough {
+            findings.push(self.too_small(demand));
+        } else if self.accepting.is_empty() && self.refusing.is_empty() {
+            findings.push(no_match(demand, &self.base));
+        } else if self.accepting.is_empty() {
+            for kind in &self.refusing {
+                findings.extend(kind.weighed.findings.iter().cloned());
+            }
+        } else {
+            for kind in &self.accepting {
+                findings.extend(kind.weighed.findings.iter().map(|finding| {
+                    // A policy that does not enforce lets the kind through, so its reasons are remarks.
+                    let severity = if kind.weighed.refused() {
+                        Severity::Warning
+                    } else {
+                        Severity::Error
+                    };
+                    finding.clone().with_severity(finding.severity.min(severity))
+                }));
+            }
+            for kind in &self.refusing {
+                findings.extend(excluded(kind));
+            }
+            findings.extend(self.unknown_size());
+        }
+        for finding in &mut findings {
+            if !template.as_str().is_empty() {
+                finding.path = template.field(finding.path.as_str());
+            }
+        }
+        findings
+    }
+
+    fn not_offered(&self, demand: &Demand) -> Finding {
+        let claim = demand
+            .claims
+            .iter()
+            .find(|claim| !self.most.contains_key(&*claim.resource));
+        let claim = claim.or(demand.claims.first());
+        let (resource, path) = claim.map_or_else(
+            || (Arc::from("nvidia.com/gpu"), FieldPath::default()),
+            |claim| (claim.resource.clone(), claim.slots_path.clone()),
+        );
+        let offered: Vec<&str> = self.most.keys().map(String::as_str).take(6).collect();
+        let instead = if offered.is_empty() {
+            "no node of the cluster offers GPUs".to_owned()
+        } else {
+            format!("the cluster offers {}", offered.join(", "))
+        };
+        let finding = Finding::new(Code::Vg302, path, format!("no node offers {resource}; {instead}"));
+        let grows = !self.base.growth.is_empty();
+        let finding = crate::demand::weigh::under(&self.base, finding);
+        if grows {
+            let growth = "the policy names pools that an autoscaler can add, so the pod may wait for one";
+            return finding.detail(growth).with_severity(Severity::Warning);
+        }
+        finding
+    }
+
+    fn too_small(&self, demand: &Demand) -> Finding {
+        let largest = demand.claims.iter().max_by_key(|claim| claim.slots);
+        let (resource, path) = largest.map_or_else(
+            || (Arc::from("nvidia.com/gpu"), FieldPath::default()),
+            |claim| (claim.resource.clone(), claim.slots_path.clone()),
+        );
+        let asked: u32 = demand
+            .claims
+            .iter()
+            .filter(|claim| claim.resource == resource)
+            .fold(0, |sum, claim| sum.saturating_add(claim.slots));
+        let most = self.most.get(&*resource).copied().unwrap_or(0);
+        let finding = Finding::new(
+            Code::Vg703,
+            path,
+            format!("the pod asks {asked} of {resource} and the largest node has {most}: no node could ever take it"),
+        )
+        .number("slots", Number::Count(u64::from(asked)))
+        .number("largestNode", Number::Count(u64::from(most)));
+        crate::demand::weigh::under(&self.base, finding)
+    }
+
+    fn unknown_size(&self) -> Option<Finding> {
+        let kind = self.accepting.iter().find(|kind| {
+            let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
+            asked
+                .into_iter()
+                .any(|(pool, standing)| standing.slots > 0 && lacks_size(pool))
+        })?;
+        let name = kind.names.first()?;
+        let finding = Finding::new(
+            Code::Vg704,
+            FieldPath::default(),
+            format!(
+                "node {name} has no label nvidia.com/gpu.memory and its product is not in the catalogue: fractions \
+                 are summed there, overheads cannot be"
+            ),
+        );
+        Some(crate::demand::weigh::under(&kind.policy, finding))
+    }
+}
+
+fn lacks_size(pool: &Pool) -> bool {
+    pool.sharing.is_shared() && pool.total.is_none()
+}
+
+/// Some nodes of a kind on which the pod may stand, ready or not.
+fn matching(ledger: &Ledger, index: usize, class: &Class, spec: &PodSpec) -> Vec<Arc<str>> {
+    let matches = |name: &Arc<str>| {
+        ledger
+            .nodes
+            .get(name)
+            .filter(|entry| entry.class == index)
+            .is_some_and(|entry| !matches!(node_matches(spec, &entry.node), Fit::Never(_)))
+    };
+    if let Some(fixed) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
+        let fixed: Arc<str> = Arc::from(fixed);
+        return if matches(&fixed) { vec![fixed] } else { Vec::new() };
+    }
+    class
+        .members
+        .iter()
+        .filter(|name| matches(name))
+        .take(MOST_NAMED + 1)
+        .cloned()
+        .collect()
+}
+
+/// The pod waits: no node has the labels that it wants, or every one has a taint that it does not tolerate. Labels and
+/// taints change, and preemption and autoscaling live from pods that wait, so this denies nothing.
+fn no_match(demand: &Demand, policy: &Policy) -> Finding {
+    let resource = demand.resources().next().unwrap_or("nvidia.com/gpu").to_owned();
+    let finding = Finding::new(
+        Code::Vg209,
+        FieldPath::new("spec"),
+        format!(
+            "no node that offers {resource} matches the pod's node selector, affinity and tolerations now: it would \
+             stay Pending"
+        ),
+    );
+    finding.with_severity(policy.severity(Code::Vg209).min(Severity::Info))
+}
+
+/// A kind that refuses the pod beside others that take it: the scheduler may still choose it.
+fn excluded(kind: &Candidate<'_>) -> Option<Finding> {
+    let worst = kind
+        .weighed
+        .findings
+        .iter()
+        .find(|finding| finding.severity == Severity::Error)?;
+    let named: Vec<&str> = kind.names.iter().take(MOST_NAMED).map(|name| &**name).collect();
+    let more = if kind.names.len() > MOST_NAMED {
+        " and others"
+    } else {
+        ""
+    };
+    let devices = kind.class.pools.iter().map(|pool| match &pool.device {
+        DeviceKind::Gpu => format!("{} slots of a {}", pool.sharing.slots_per_device(), pool.product),
+        DeviceKind::Mig(profile) => format!("{} slots of MIG {profile}", pool.sharing.slots_per_device()),
+    });
+    let devices: Vec<String> = devices.collect();
+    Some(
+        Finding::new(
+            worst.code,
+            worst.path.clone(),
+            format!(
+                "not on {}{more} ({}): keep the pod off these nodes with a node selector or affinity",
+                named.join(", "),
+                devices.join("; ")
+            ),
+        )
+        .detail(worst.message.clone())
+        .with_severity(Severity::Warning),
+    )
+}

@@ -1,0 +1,109 @@
+//! What a pod holds on the pools of one node.
+
+use crate::units::{Mib, Share};
+
+/// Memory that one rank of one container holds on one device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Name of the container.
+    pub container: String,
+    /// Rank within the container.
+    pub rank: u32,
+    /// What the engines ask for.
+    pub request: Mib,
+    /// What they take outside of it.
+    pub overhead: Mib,
+    /// The part of the device, in millionths.
+    pub share: Share,
+}
+
+/// Slots and memory that a pod takes of one pool.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Slots.
+    pub slots: u32,
+    /// Holds, largest share first.
+    pub holds: Vec<Hold>,
+}
+
+impl Standing {
+    /// Both at the same time.
+    pub(crate) fn add(&mut self, slots: u32, holds: impl IntoIterator<Item = Hold>) {
+        self.slots = self.slots.saturating_add(slots);
+        self.holds.extend(holds);
+        self.sort();
+    }
+
+    /// The one or the other, never both: index by index the larger hold. For every k the k largest of the result are at
+    /// least the k largest of either, so whatever bounds it bounds both (init containers against regular ones).
+    #[must_use]
+    pub(crate) fn either(self, other: Self) -> Self {
+        let slots = self.slots.max(other.slots);
+        let longest = self.holds.len().max(other.holds.len());
+        let mut mine = self.holds.into_iter();
+        let mut theirs = other.holds.into_iter();
+        let mut holds = Vec::with_capacity(longest);
+        for _ in 0..longest {
+            match (mine.next(), theirs.next()) {
+                (Some(a), Some(b)) => holds.push(if b.share > a.share { b } else { a }),
+                (Some(one), None) | (None, Some(one)) => holds.push(one),
+                (None, None) => {}
+            }
+        }
+        Self { slots, holds }
+    }
+
+    /// Index by index the larger of what was recorded and what is read now.
+    #[must_use]
+    pub fn at_least(self, recorded: Self) -> Self {
+        self.either(recorded)
+    }
+
+    /// Sum of requests.
+    #[must_use]
+    pub fn request(&self) -> Mib {
+        self.holds.iter().map(|hold| hold.request).sum()
+    }
+
+    /// Sum of shares.
+    #[must_use]
+    pub fn share(&self) -> Share {
+        self.holds.iter().map(|hold| hold.share).sum()
+    }
+
+    fn sort(&mut self) {
+        self.holds
+            .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn standing(shares: &[u64]) -> Standing {
+        let mut standing = Standing::default();
+        for ppm in shares {
+            let hold = Hold {
+                container: "c".to_owned(),
+                rank: 0,
+                request: Mib::new(1),
+                overhead: Mib::ZERO,
+                share: Share::from_ppm(*ppm),
+            };
+            standing.add(1, [hold]);
+        }
+        standing
+    }
+
+    fn shares(standing: &Standing) -> Vec<u64> {
+        standing.holds.iter().map(|hold| hold.share.ppm()).collect()
+    }
+
+    #[test]
+    fn either_dominates_both() {
+        let joined = standing(&[5, 1]).either(standing(&[3, 2, 2]));
+        assert_eq!(shares(&joined), [5, 2, 2]);
+        assert_eq!(joined.slots, 3);
+    }
+}

@@ -1,0 +1,374 @@
+//! A demand on one kind of device: exact shares, or the reasons why this kind cannot take it.
+
+use crate::demand::{Amount, Claim, Demand, Hold, Part, Standing};
+use crate::device::{DeviceKind, Pool, Sharing};
+use crate::engine::Role;
+use crate::finding::{Code, Finding, Number, Severity};
+use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
+use crate::units::{Mib, Share};
+
+/// What a demand comes to on the pools of one kind of node, in the order of `pools`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Weighed {
+    /// Standing by pool; empty ones where the pod asks nothing of that pool.
+    pub standings: Vec<Standing>,
+    /// Reasons why a node of this kind refuses the pod, and remarks (by severity).
+    pub findings: Vec<Finding>,
+    /// Whether any pool that the pod asks for is shared.
+    pub shared: bool,
+}
+
+impl Weighed {
+    /// Whether a node of this kind refuses the pod whatever else it holds.
+    #[must_use]
+    pub fn refused(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
+    }
+}
+
+/// Pod policy and device policy of one kind of node.
+#[derive(Clone, Copy, Debug)]
+pub struct Rules<'a> {
+    /// What belongs to the pod.
+    pub pod: &'a Policy,
+    /// What belongs to the device.
+    pub device: &'a DevicePolicy,
+}
+
+/// Weighs a demand on the pools of one kind of node. Resources that no pool offers are the caller's business.
+#[must_use]
+pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
+    let mut weighed = Weighed {
+        standings: vec![Standing::default(); pools.len()],
+        ..Weighed::default()
+    };
+    for (index, pool) in pools.iter().enumerate() {
+        let mut running = Standing::default();
+        let mut peak_of_init = Standing::default();
+        for claim in demand
+            .claims
+            .iter()
+            .filter(|claim| claim.resource == pool.resource)
+        {
+            weighed.shared |= pool.sharing.is_shared();
+            let holds = claim_holds(claim, pool, rules, &mut weighed.findings);
+            if claim.role == Role::Init {
+                // An init container runs beside the sidecars started before it, and ends before what follows.
+                let mut beside = running.clone();
+                beside.add(claim.slots, holds);
+                peak_of_init = peak_of_init.either(beside);
+            } else {
+                running.add(claim.slots, holds);
+            }
+        }
+        if let Some(standing) = weighed.standings.get_mut(index) {
+            *standing = running.either(peak_of_init);
+        }
+    }
+    weighed
+}
+
+fn claim_holds(claim: &Claim, pool: &Pool, rules: Rules<'_>, findings: &mut Vec<Finding>) -> Vec<Hold> {
+    let ranks = claim.ranks();
+    if let Some(finding) = ranks_finding(claim, ranks, pool, rules.pod) {
+        findings.push(finding);
+    }
+    let mut holds = Vec::new();
+    for rank in 0..ranks.min(claim.slots) {
+        let mut hold = Hold {
+            container: claim.container.clone(),
+            rank,
+            request: Mib::ZERO,
+            overhead: Mib::ZERO,
+            share: Share::ZERO,
+        };
+        for part in claim.parts.iter().filter(|part| part.ranks > rank) {
+            // Every rank of a container takes the same, so its reasons are told once.
+            let mut told = Vec::new();
+            let (request, overhead, share) = part_share(part, claim, pool, rules, &mut told);
+            if rank == 0 {
+                findings.append(&mut told);
+            }
+            hold.request = hold.request.plus(request);
+            hold.overhead = hold.overhead.plus(overhead);
+            hold.share = hold.share.plus(share);
+        }
+        if rank == 0 {
+            findings.extend(slot_findings(&hold, claim, pool, rules));
+        }
+        holds.push(hold);
+    }
+    holds
+}
+
+/// The request, the overhead and the share of one rank.
+fn part_share(
+    part: &Part,
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    findings: &mut Vec<Finding>,
+) -> (Mib, Mib, Share) {
+    let overhead = rules
+        .pod
+        .overheads
+        .of(part.engine, part.version, part.eager, part.tensor);
+    if !pool.sharing.is_shared() {
+        return exclusive_share(part, pool, overhead);
+    }
+    let fair = rules
+        .device
+        .budget
+        .divided_by(u64::from(pool.sharing.slots_per_device()));
+    match &part.amount {
+        Amount::OfTotal { fraction, by_default } => {
+            if *by_default {
+                let finding = Finding::new(
+                    Code::Vg207,
+                    part.path.clone(),
+                    format!(
+                        "container {} sets no memory fraction, so {} takes its default {} of the device, meant \
+                         for a whole GPU; {} is a shared slot (1 of {})",
+                        claim.container,
+                        part.engine,
+                        fraction,
+                        pool.resource,
+                        pool.sharing.slots_per_device()
+                    ),
+                )
+                .number("defaultFraction", Number::Share(fraction.share()))
+                .number("fairShare", Number::Share(fair));
+                findings.push(under(rules.pod, finding));
+            }
+            sized(fraction.share(), pool, overhead, rules.device)
+        }
+        Amount::Absolute(mib) => {
+            let total = pool.total.unwrap_or(Mib::ZERO);
+            let share = Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
+            (*mib, Mib::ZERO, share)
+        }
+        Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
+        Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+    }
+}
+
+/// A fraction of the total, the larger of itself and of what it takes with its overhead.
+fn sized(fraction: Share, pool: &Pool, overhead: Mib, device: &DevicePolicy) -> (Mib, Mib, Share) {
+    match pool.total {
+        // The size of the device is unknown, so the overhead cannot be set against it; the fraction still counts.
+        None => (Mib::ZERO, overhead, fraction),
+        Some(total) => {
+            let parts = u128::from(total.get()) * u128::from(fraction.ppm());
+            let request = Mib::new(u64::try_from(parts.div_ceil(1_000_000)).unwrap_or(u64::MAX));
+            (
+                request,
+                overhead,
+                fraction.max(with_overhead(request, overhead, pool, device)),
+            )
+        }
+    }
+}
+
+/// `budget x (request + overhead) / (total - reserve)`, rounded up.
+fn with_overhead(request: Mib, overhead: Mib, pool: &Pool, device: &DevicePolicy) -> Share {
+    let total = pool.total.unwrap_or(Mib::ZERO);
+    let reserve = device
+        .reserve
+        .of(total, matches!(pool.device, DeviceKind::Mig(_)));
+    device
+        .budget
+        .scaled_up(request.plus(overhead), total.less(reserve))
+}
+
+/// On a device of its own only the request matters, for those who look; nothing is refused for its amount.
+fn exclusive_share(part: &Part, pool: &Pool, overhead: Mib) -> (Mib, Mib, Share) {
+    let total = pool.total.unwrap_or(Mib::ZERO);
+    match &part.amount {
+        Amount::OfTotal { fraction, .. } => (fraction.of(total), overhead, fraction.share()),
+        Amount::Absolute(mib) => (*mib, Mib::ZERO, Share::ratio_up(*mib, total).min(Share::WHOLE)),
+        Amount::Unknown { .. } | Amount::Uncapped { .. } => (total, Mib::ZERO, Share::WHOLE),
+    }
+}
+
+fn unknown_share(
+    part: &Part,
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    (code, why): (Code, &str),
+    findings: &mut Vec<Finding>,
+) -> (Mib, Mib, Share) {
+    let slots = u64::from(pool.sharing.slots_per_device());
+    let fair = rules.device.budget.divided_by(slots);
+    let fair_mib = pool.total.map_or(Mib::ZERO, |total| fair.of_down(total));
+    let rule = match pool.sharing {
+        Sharing::Mps(_) => &rules.pod.unknown.mps,
+        Sharing::TimeSliced(_) | Sharing::Exclusive => &rules.pod.unknown.time_sliced,
+    };
+    let remedy = match code {
+        Code::Vg102 => "write the value into the manifest, or use a whole GPU",
+        _ => "use a whole GPU or a MIG slice, or an engine whose memory can be bounded",
+    };
+    let finding = Finding::new(
+        code,
+        part.path.clone(),
+        format!(
+            "container {} on shared {}: {why}; {remedy}",
+            claim.container, pool.resource
+        ),
+    )
+    .number("fairShare", Number::Share(fair));
+    // VG101 is told by the reading itself, with the value.
+    let tell = code != Code::Vg101;
+    match rule {
+        UnknownRule::Assume(fraction) => {
+            let overhead = rules
+                .pod
+                .overheads
+                .of(part.engine, part.version, part.eager, part.tensor);
+            if tell {
+                let assumed = finding.detail(format!("the policy assumes {fraction} of the device"));
+                findings.push(assumed.with_severity(Severity::Info));
+            }
+            return sized(fraction.share(), pool, overhead, rules.device);
+        }
+        UnknownRule::Deny if tell => findings.push(under(rules.pod, finding)),
+        UnknownRule::Warn if tell => {
+            let counted = finding.detail(format!("counted as budget / slots: {fair} of the device"));
+            findings.push(counted.with_severity(Severity::Warning));
+        }
+        UnknownRule::Admit | UnknownRule::ClientLimit if tell => {
+            let counted = finding.detail(format!("counted as budget / slots: {fair} of the device"));
+            findings.push(counted.with_severity(Severity::Info));
+        }
+        UnknownRule::Deny | UnknownRule::Warn | UnknownRule::Admit | UnknownRule::ClientLimit => {}
+    }
+    (fair_mib, Mib::ZERO, fair)
+}
+
+/// Ranks against slots.
+fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Option<Finding> {
+    let container = &claim.container;
+    let resource = &pool.resource;
+    let slots = claim.slots;
+    let is_mig = matches!(pool.device, DeviceKind::Mig(_));
+    let counted = |finding: Finding| {
+        let finding = finding
+            .number("ranks", Number::Count(u64::from(ranks)))
+            .number("slots", Number::Count(u64::from(slots)));
+        Some(under(policy, finding))
+    };
+    let at = |code, text: String| Finding::new(code, claim.slots_path.clone(), text);
+    if matches!(pool.sharing, Sharing::Mps(_)) && slots > 1 {
+        return counted(at(
+            Code::Vg402,
+            format!(
+                "container {container} asks {slots} slots of {resource} under MPS; the device plugin refuses more \
+                 than one in a container, so the pod would fail on its node: ask for 1"
+            ),
+        ));
+    }
+    if is_mig && slots > 1 {
+        return counted(if ranks > 1 {
+            at(
+                Code::Vg303,
+                format!(
+                    "container {container} spreads {ranks} ranks over {slots} MIG slices of {resource}: CUDA shows \
+                     a process one slice only; use one larger slice, or whole GPUs"
+                ),
+            )
+        } else {
+            at(
+                Code::Vg305,
+                format!(
+                    "container {container} asks {slots} MIG slices of {resource} and can use one: CUDA shows a \
+                     process one slice only; ask for 1, or for a larger profile"
+                ),
+            )
+        });
+    }
+    if ranks > slots {
+        return counted(at(
+            Code::Vg105,
+            format!(
+                "container {container} needs {ranks} devices (tensor, pipeline and data parallel ranks) and asks \
+                 {slots} of {resource}: the engine stops at start; ask for {ranks}, or lower the parallel size"
+            ),
+        ));
+    }
+    if pool.sharing.is_shared() && ranks > 1 {
+        return counted(at(
+            Code::Vg205,
+            format!(
+                "container {container} spreads {ranks} ranks over {slots} shared slots of {resource}: two slots may \
+                 be the same GPU; use whole GPUs, or one rank"
+            ),
+        ));
+    }
+    if slots > ranks
+        && ranks > 0
+        && !claim
+            .parts
+            .iter()
+            .any(|part| matches!(part.amount, Amount::Unknown { .. }))
+    {
+        return counted(at(
+            Code::Vg213,
+            format!(
+                "container {container} asks {slots} of {resource} and its engine uses {ranks}: ask for {ranks}"
+            ),
+        ));
+    }
+    None
+}
+
+/// What a single slot may not exceed.
+fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let Some(part) = claim.parts.first() else {
+        return findings;
+    };
+    let slots = u64::from(pool.sharing.slots_per_device());
+    let fair = rules.device.budget.divided_by(slots);
+    if pool.sharing.is_shared() && rules.device.per_slot == PerSlot::FairShare && hold.share > fair {
+        let finding = Finding::new(
+            Code::Vg202,
+            part.path.clone(),
+            format!(
+                "container {} takes {} of a device of {}; the policy gives each of its {slots} slots at most {} \
+                 (budget {} / {slots})",
+                claim.container, hold.share, pool.resource, fair, rules.device.budget
+            ),
+        )
+        .number("share", Number::Share(hold.share))
+        .number("fairShare", Number::Share(fair));
+        findings.push(under(rules.pod, finding));
+    }
+    if let (Sharing::Mps(_), Some(total)) = (pool.sharing, pool.total) {
+        let limit = Mib::new(total.get() / slots);
+        let needed = hold.request.plus(hold.overhead);
+        if needed > limit {
+            let finding = Finding::new(
+                Code::Vg401,
+                part.path.clone(),
+                format!(
+                    "container {} asks {} and takes {} with its overhead; MPS limits each of the {slots} clients of \
+                     {} to {limit} (total {total} / {slots})",
+                    claim.container, hold.request, needed, pool.resource
+                ),
+            )
+            .number("requestMiB", Number::Memory(hold.request))
+            .number("clientLimitMiB", Number::Memory(limit));
+            findings.push(under(rules.pod, finding));
+        }
+    }
+    findings
+}
+
+/// A finding with its severity under the policy; below `enforce` nothing is an error.
+pub(crate) fn under(policy: &Policy, finding: Finding) -> Finding {
+    let severity = policy.severity(finding.code);
+    finding.with_severity(severity)
+}

@@ -1,0 +1,193 @@
+//! A node's GPU pools, read from what GPU Feature Discovery, the device plugin and the kubelet wrote into the node.
+//!
+//! Capacity says what there is, labels say what it means. Where they are silent the catalogue stands in, and where they
+//! contradict each other the reading that promises less is taken; either way a note says which label, and what was read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::catalogue::{Catalogue, ProductLabel};
+use super::{DeviceKind, FactNote, GpuNode, Pool, is_slot_resource};
+use crate::policy::MissingFacts;
+use crate::quantity::Quantity;
+use crate::workload::pod::{Metadata, Node, NodeCondition, QuantityText};
+
+mod facts;
+mod memory;
+mod sharing;
+
+use facts::Facts;
+
+/// Label of the product, for whole GPUs and for every MIG resource of the node.
+const PRODUCT: &str = "nvidia.com/gpu.product";
+/// Label of the MIG manager's progress.
+const MIG_STATE: &str = "nvidia.com/mig.config.state";
+
+/// Reads a node; `None` where it offers no slots of NVIDIA devices.
+///
+/// A resource whose capacity is zero is a leftover of an earlier configuration and no pool. With [`MissingFacts::Deny`] a
+/// resource whose sharing no label tells is no pool either, and a note says so.
+#[must_use]
+pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option<GpuNode> {
+    let mut pools = Vec::new();
+    let mut notes = Vec::new();
+    for (name, slots) in slot_resources(node, &mut notes) {
+        let mut facts = Facts::new(&node.metadata.labels, Arc::from(name), &mut notes);
+        if let Some(pool) = pool(&mut facts, slots, missing, catalogue) {
+            pools.push(pool);
+        }
+    }
+    if pools.is_empty() && notes.is_empty() {
+        return None;
+    }
+    note_contradictions(&node.metadata.labels, &pools, &mut notes);
+    Some(GpuNode {
+        metadata: Metadata {
+            name: node.metadata.name.clone(),
+            uid: node.metadata.uid.clone(),
+            labels: node.metadata.labels.clone(),
+            ..Metadata::default()
+        },
+        taints: node.spec.taints.clone(),
+        cordoned: node.spec.unschedulable,
+        ready: is_ready(&node.status.conditions),
+        pools,
+        notes,
+    })
+}
+
+/// Slots of one resource.
+#[derive(Clone, Copy)]
+struct Slots {
+    capacity: u32,
+    usable: u32,
+}
+
+/// Slot resources with something behind them, in order of name.
+fn slot_resources<'a>(node: &'a Node, notes: &mut Vec<FactNote>) -> Vec<(&'a str, Slots)> {
+    let (capacity, allocatable) = (&node.status.capacity, &node.status.allocatable);
+    let mut names: Vec<&str> = capacity
+        .keys()
+        .chain(allocatable.keys())
+        .map(String::as_str)
+        .filter(|name| is_slot_resource(name))
+        .collect();
+    names.sort_unstable();
+    names.dedup();
+    let mut found = Vec::new();
+    for name in names {
+        let mut count = |of: &BTreeMap<String, QuantityText>, field: &str| {
+            let text = of.get(name)?.0.as_str();
+            let count = Quantity::parse(text)
+                .ok()
+                .and_then(Quantity::whole)
+                .and_then(|count| u32::try_from(count).ok());
+            if count.is_none() {
+                notes.push(FactNote {
+                    resource: Arc::from(name),
+                    message: format!(
+                        "status.{field}[{name}] is {text:?}, which is not a count of slots; it is not used"
+                    ),
+                });
+            }
+            count
+        };
+        let (there, usable) = (count(capacity, "capacity"), count(allocatable, "allocatable"));
+        // Files written by hand often have only one of the two.
+        let (Some(capacity), Some(usable)) = (there.or(usable), usable.or(there)) else {
+            continue;
+        };
+        if usable > capacity {
+            notes.push(FactNote {
+                resource: Arc::from(name),
+                message: format!(
+                    "status.allocatable[{name}] is {usable}, more than the capacity {capacity}; {capacity} is used"
+                ),
+            });
+        }
+        if capacity > 0 {
+            found.push((
+                name,
+                Slots {
+                    capacity,
+                    usable: usable.min(capacity),
+                },
+            ));
+        }
+    }
+    found
+}
+
+fn pool(facts: &mut Facts<'_>, slots: Slots, missing: MissingFacts, catalogue: &Catalogue) -> Option<Pool> {
+    let product = ProductLabel::parse(facts.labels.get(PRODUCT).map_or("", |value| value.trim()));
+    let own_product = facts.text("product").map_or(product, ProductLabel::parse);
+    // The resource's name tells it under the MIG strategy `mixed`, the product label under `single`.
+    let profile = facts.profile().or(product.mig);
+    let device = profile.map_or(DeviceKind::Gpu, |profile| DeviceKind::Mig(Arc::from(profile)));
+    let known = catalogue.product(product.base);
+    let total = memory::total(facts, &device, product.base, known);
+    let (sharing, devices) = sharing::read(
+        facts,
+        &sharing::Offer {
+            slots: slots.capacity,
+            device: &device,
+            product_is_shared: own_product.shared,
+            mps_max_replicas: known.map(|known| known.mps_max_replicas),
+        },
+        missing,
+    )?;
+    Some(Pool {
+        resource: Arc::clone(&facts.resource),
+        device,
+        product: Arc::from(if product.base.is_empty() {
+            "unknown"
+        } else {
+            product.base
+        }),
+        total,
+        sharing,
+        devices,
+        slots: slots.capacity,
+        usable_slots: slots.usable,
+    })
+}
+
+/// Notes on the node as a whole, each under the resource that it touches.
+fn note_contradictions(labels: &BTreeMap<String, String>, pools: &[Pool], notes: &mut Vec<FactNote>) {
+    if let Some(state) = labels.get(MIG_STATE).filter(|state| *state != "success")
+        && let Some(pool) = pools.first()
+    {
+        notes.push(FactNote {
+            resource: Arc::clone(&pool.resource),
+            message: format!(
+                "{MIG_STATE} is {state:?}: until it is \"success\", labels and capacity may be those of an earlier MIG \
+                 configuration"
+            ),
+        });
+    }
+    for pool in pools {
+        if let Some(plain) = pool.resource.strip_suffix(".shared")
+            && pools.iter().any(|other| &*other.resource == plain)
+        {
+            notes.push(FactNote {
+                resource: Arc::clone(&pool.resource),
+                message: format!(
+                    "capacity offers {plain} and {} at once: the device plugin renames a shared resource, so one of \
+                     them is a leftover and its devices may be counted twice",
+                    pool.resource
+                ),
+            });
+        }
+    }
+}
+
+/// Whether the kubelet reports ready. A node without the condition, as in a file written by hand, is taken as ready.
+fn is_ready(conditions: &[NodeCondition]) -> bool {
+    conditions
+        .iter()
+        .find(|condition| condition.kind == "Ready")
+        .is_none_or(|ready| ready.status == "True")
+}
+
+#[cfg(test)]
+mod tests;

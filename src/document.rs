@@ -1,0 +1,59 @@
+//! The versioned documents that the command line prints with `-o json`. Their fields are a promise to tools: nothing
+//! else in the crate is serialised for a user.
+//!
+//! ```
+//! use vramgate::document::{Document, Kind};
+//!
+//! let empty: Document<()> = Document::new(Kind::CheckResult, Vec::new());
+//! assert_eq!(
+//!     serde_json::to_string(&empty)?,
+//!     r#"{"apiVersion":"vramgate.io/v1alpha1","kind":"CheckResult","items":[]}"#
+//! );
+//! # Ok::<(), serde_json::Error>(())
+//! ```
+
+use serde::Serialize;
+
+mod check;
+mod devices;
+mod explanation;
+
+pub use check::{Checked, Decision};
+pub use devices::{DeviceHolder, DeviceRow};
+pub use explanation::{Explained, ExplainedContainer, GpuRequest, SlotCount, TokenCount};
+
+/// Group and version of every document.
+pub const API_VERSION: &str = "vramgate.io/v1alpha1";
+
+/// What a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Kind {
+    /// What containers start and what that will take; items are [`Explained`].
+    Explanation,
+    /// Verdicts; items are [`Checked`].
+    CheckResult,
+    /// Devices and who shares them; items are [`DeviceRow`].
+    DeviceList,
+}
+
+/// A list with its version and kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Document<T> {
+    api_version: &'static str,
+    kind: Kind,
+    /// The items, in the order of the input.
+    pub items: Vec<T>,
+}
+
+impl<T> Document<T> {
+    /// A document of this kind.
+    #[must_use]
+    pub fn new(kind: Kind, items: Vec<T>) -> Self {
+        Self {
+            api_version: API_VERSION,
+            kind,
+            items,
+        }
+    }
+}

@@ -1,0 +1,405 @@
+//! The items of an `Explanation`.
+
+use serde::{Serialize, Serializer};
+
+use crate::device::is_slot_resource;
+use crate::engine::{
+    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading,
+    Resolvable, Role, Sources, Starts, Unresolved,
+};
+use crate::finding::Finding;
+use crate::workload::pod::Container;
+use crate::workload::{ObjectRef, ReplicaPlan, Workload};
+
+/// What the containers of one object start.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Explained {
+    /// The object.
+    pub object: ObjectRef,
+    replicas: Replicas,
+    /// One entry for each engine of each container, in the order of the manifest.
+    pub containers: Vec<ExplainedContainer>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Replicas {
+    desired: u32,
+    surge: u32,
+    max: Option<u32>,
+}
+
+impl From<ReplicaPlan> for Replicas {
+    fn from(plan: ReplicaPlan) -> Self {
+        Self {
+            desired: plan.desired,
+            surge: plan.surge,
+            max: plan.max,
+        }
+    }
+}
+
+impl Explained {
+    /// Reads every container of a workload.
+    #[must_use]
+    pub fn new(workload: &Workload, sources: &dyn Sources, rules: &[ImageRule]) -> Self {
+        let mut containers = Vec::new();
+        for placed in engine::containers(&workload.pod) {
+            let readings = engine::read(&workload.pod, placed, sources, rules);
+            if readings.is_empty() {
+                containers.push(ExplainedContainer::without_engine(placed));
+            }
+            containers.extend(
+                readings
+                    .into_iter()
+                    .map(|reading| ExplainedContainer::new(placed, reading)),
+            );
+        }
+        Self {
+            object: workload.object.clone(),
+            replicas: workload.replicas.into(),
+            containers,
+        }
+    }
+
+    /// How many pods the object makes, in words: `4 pods, 1 more in a rollout`.
+    #[must_use]
+    pub fn pods(&self) -> String {
+        let Replicas { desired, surge, max } = self.replicas;
+        let mut text = format!("{desired} pod{}", if desired == 1 { "" } else { "s" });
+        if surge > 0 {
+            text.push_str(&format!(", {surge} more in a rollout"));
+        }
+        if let Some(max) = max {
+            text.push_str(&format!(", at most {max} by an autoscaler"));
+        }
+        text
+    }
+}
+
+/// How one container starts one engine.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExplainedContainer {
+    /// Name of the container.
+    pub name: String,
+    /// Its role in the pod.
+    pub role: Role,
+    /// The engine.
+    pub engine: Engine,
+    /// Its release, where image or policy tell.
+    pub version: Option<String>,
+    /// The subcommand or server module.
+    pub command: Option<String>,
+    /// The model as written, or the release's default.
+    pub model: Option<String>,
+    /// Whether the release accepts the command line.
+    pub starts: Starts,
+    /// How much could be read.
+    pub resolvable: Resolvable,
+    memory: Memory,
+    parallelism: ParallelSizes,
+    /// Slots that it asks for.
+    pub gpu: Vec<GpuRequest>,
+    /// Longest context in tokens.
+    pub max_model_len: Option<TokenCount>,
+    /// Quantisation as written.
+    pub quantization: Option<String>,
+    /// Type of weights and activations.
+    pub dtype: Option<String>,
+    /// Type of the KV cache.
+    pub kv_cache_dtype: Option<String>,
+    /// What could not be read, and why.
+    pub unresolved: Vec<Unresolved>,
+    /// What to tell about the invocation by itself; paths are below the pod.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Memory {
+    kind: MemoryKind,
+    value: Option<String>,
+    source: MemorySource,
+}
+
+impl From<MemoryRequest> for Memory {
+    fn from(request: MemoryRequest) -> Self {
+        Self {
+            kind: request.kind,
+            value: request.value,
+            source: request.source,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ParallelSizes {
+    tensor: u32,
+    pipeline: u32,
+    data: u32,
+    data_local: u32,
+    devices: u32,
+}
+
+impl From<Parallelism> for ParallelSizes {
+    fn from(sizes: Parallelism) -> Self {
+        Self {
+            tensor: sizes.tensor,
+            pipeline: sizes.pipeline,
+            data: sizes.data,
+            data_local: sizes.data_local,
+            devices: sizes.devices,
+        }
+    }
+}
+
+/// Slots of one resource that a container asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpuRequest {
+    /// The extended resource.
+    pub resource: String,
+    /// How many slots.
+    pub count: SlotCount,
+}
+
+/// A number of slots, or the text that stands in its place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum SlotCount {
+    /// A whole number.
+    Whole(u64),
+    /// A quantity that the API server refuses for an extended resource, as written.
+    Unusable(String),
+}
+
+/// A number of tokens; -1 for vLLM's `auto`. Beyond 64 bits JSON readers lose digits, so there it is a string.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenCount(pub i128);
+
+impl Serialize for TokenCount {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match i64::try_from(self.0) {
+            Ok(small) => serializer.serialize_i64(small),
+            Err(_) => serializer.collect_str(&self.0),
+        }
+    }
+}
+
+impl ExplainedContainer {
+    fn new(placed: Placed<'_>, reading: Reading) -> Self {
+        Self {
+            name: placed.container.name.clone(),
+            role: placed.role,
+            engine: reading.engine,
+            version: reading.version.map(|version| version.to_string()),
+            command: reading.command,
+            model: reading.model,
+            starts: reading.starts,
+            resolvable: reading.resolvable,
+            memory: reading.memory.into(),
+            parallelism: reading.parallelism.into(),
+            gpu: slots(placed.container),
+            max_model_len: reading.max_model_len.map(TokenCount),
+            quantization: reading.quantization,
+            dtype: reading.dtype,
+            kv_cache_dtype: reading.kv_cache_dtype,
+            unresolved: reading.unresolved,
+            findings: reading.findings,
+        }
+    }
+
+    fn without_engine(placed: Placed<'_>) -> Self {
+        let gpu = slots(placed.container);
+        let asks = !gpu.is_empty();
+        Self {
+            name: placed.container.name.clone(),
+            role: placed.role,
+            engine: if asks { Engine::Unknown } else { Engine::None },
+            version: None,
+            command: None,
+            model: None,
+            starts: Starts::Unknown,
+            resolvable: if asks { Resolvable::None } else { Resolvable::Full },
+            memory: Memory {
+                kind: if asks {
+                    MemoryKind::Unknown
+                } else {
+                    MemoryKind::None
+                },
+                value: None,
+                source: if asks {
+                    MemorySource::Unresolved
+                } else {
+                    MemorySource::Default
+                },
+            },
+            parallelism: Parallelism::default().into(),
+            gpu,
+            max_model_len: None,
+            quantization: None,
+            dtype: None,
+            kv_cache_dtype: None,
+            unresolved: Vec::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// The kind of amount that the engine takes.
+    #[must_use]
+    pub fn memory_kind(&self) -> MemoryKind {
+        self.memory.kind
+    }
+
+    /// The amount as written, or the release's default.
+    #[must_use]
+    pub fn memory_value(&self) -> Option<&str> {
+        self.memory.value.as_deref()
+    }
+
+    /// Where the amount comes from.
+    #[must_use]
+    pub fn memory_source(&self) -> MemorySource {
+        self.memory.source
+    }
+
+    /// Devices that the container's processes use.
+    #[must_use]
+    pub fn devices(&self) -> u32 {
+        self.parallelism.devices
+    }
+}
+
+/// The slots that a container asks for. Limits decide, as the API server sets the requests of an extended resource from
+/// them; a resource that stands in the requests alone is shown as well, though the API server refuses it.
+fn slots(container: &Container) -> Vec<GpuRequest> {
+    let resources = &container.resources;
+    let only_requested = resources
+        .requests
+        .iter()
+        .filter(|(name, _)| !resources.limits.contains_key(*name));
+    resources
+        .limits
+        .iter()
+        .chain(only_requested)
+        .filter(|(name, _)| is_slot_resource(name))
+        .map(|(name, quantity)| GpuRequest {
+            resource: name.clone(),
+            count: slot_count(&quantity.0),
+        })
+        .collect()
+}
+
+fn slot_count(text: &str) -> SlotCount {
+    text.parse()
+        .map_or_else(|_| SlotCount::Unusable(text.to_owned()), SlotCount::Whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::engine::Version;
+    use crate::finding::FieldPath;
+    use crate::units::Fraction;
+
+    fn container(value: serde_json::Value) -> Container {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn reading() -> Reading {
+        Reading {
+            engine: Engine::Vllm,
+            version: Some(Version::new(0, 11, 0)),
+            command: Some("serve".into()),
+            model: Some("org/model-7b".into()),
+            starts: Starts::Yes,
+            resolvable: Resolvable::Full,
+            memory: MemoryRequest {
+                kind: MemoryKind::OfTotal,
+                value: Some("0.30".into()),
+                source: MemorySource::Flag,
+                fraction: Fraction::parse("0.30").ok(),
+                absolute: None,
+                path: FieldPath::new("spec.containers[0].args[1]"),
+            },
+            parallelism: Parallelism::default(),
+            max_model_len: Some(8192),
+            quantization: None,
+            dtype: Some("auto".into()),
+            kv_cache_dtype: Some("auto".into()),
+            eager: false,
+            unresolved: vec![Unresolved {
+                field: "gpu-memory-utilization".into(),
+                reason: "ConfigMap \"settings\" is not in the input".into(),
+                decides_memory: true,
+            }],
+            findings: Vec::new(),
+            fraction_edit: None,
+        }
+    }
+
+    #[test]
+    fn a_container_serialises_to_the_letter() {
+        let container = container(json!({
+            "name": "server", "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi", "nvidia.com/gpumem": 3}},
+        }));
+        let placed = Placed {
+            container: &container,
+            role: Role::Container,
+            index: 0,
+        };
+        assert_eq!(
+            serde_json::to_value(ExplainedContainer::new(placed, reading())).unwrap(),
+            json!({
+                "name": "server", "role": "container", "engine": "vllm", "version": "0.11.0", "command": "serve",
+                "model": "org/model-7b", "starts": "yes", "resolvable": "full",
+                "memory": {"kind": "of-total", "value": "0.30", "source": "flag"},
+                "parallelism": {"tensor": 1, "pipeline": 1, "data": 1, "dataLocal": 1, "devices": 1},
+                "gpu": [{"resource": "nvidia.com/gpu", "count": 1}],
+                "maxModelLen": 8192, "quantization": null, "dtype": "auto", "kvCacheDtype": "auto",
+                "unresolved": [{"field": "gpu-memory-utilization",
+                                "reason": "ConfigMap \"settings\" is not in the input"}],
+                "findings": [],
+            })
+        );
+    }
+
+    #[test]
+    fn integers_beyond_64_bits_are_strings() {
+        for (tokens, expected) in [
+            (-1, json!(-1)),
+            (8192, json!(8192)),
+            (i128::from(i64::MAX), json!(i64::MAX)),
+            (i128::from(u64::MAX) + 1, json!("18446744073709551616")),
+        ] {
+            assert_eq!(serde_json::to_value(TokenCount(tokens)).unwrap(), expected);
+        }
+    }
+
+    #[test]
+    fn limits_decide_and_unusable_quantities_are_shown_as_written() {
+        let both = container(json!({"resources": {
+            "limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "half"}}}));
+        assert_eq!(
+            serde_json::to_value(slots(&both)).unwrap(),
+            json!([{"resource": "nvidia.com/gpu", "count": 2}, {"resource": "nvidia.com/mig-1g.10gb", "count": "half"}])
+        );
+    }
+
+    #[test]
+    fn a_container_that_asks_for_a_gpu_without_a_known_engine_is_unknown_not_none() {
+        let asks = container(json!({"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}));
+        let idle = container(json!({"name": "b"}));
+        let engine_of = |container: &Container| {
+            ExplainedContainer::without_engine(Placed {
+                container,
+                role: Role::Container,
+                index: 0,
+            })
+            .engine
+        };
+        assert_eq!(engine_of(&asks), Engine::Unknown);
+        assert_eq!(engine_of(&idle), Engine::None);
+    }
+}

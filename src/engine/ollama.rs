@@ -1,0 +1,53 @@
+//! Ollama: loads models when asked, into whatever is free.
+
+use std::borrow::Cow;
+
+use super::image::Image;
+use super::reader::{Context, Reader};
+use super::{Engine, MemoryKind, MemorySource, Reading, Starts};
+use crate::invocation::prefix::{Program, program};
+use crate::invocation::{Command, Word};
+
+/// The reader of `ollama serve`.
+pub(super) struct Ollama;
+
+impl Reader for Ollama {
+    fn engine(&self) -> Engine {
+        Engine::Ollama
+    }
+
+    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
+        (image.repository.ends_with("ollama/ollama") || image.name() == "ollama")
+            .then(|| vec![Cow::Borrowed("ollama")])
+    }
+
+    fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
+        // `pull` and `run` speak to a server.
+        matches!(program, Program::Binary("ollama")) && words.get(1).is_none_or(|word| word.text == "serve")
+    }
+
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, _first: usize) -> Reading {
+        let mut reading = context.blank(Engine::Ollama, MemoryKind::Uncapped);
+        reading.command = Some("serve".to_owned());
+        reading.memory.source = MemorySource::EngineAuto;
+        reading.model = context.invocation.commands.iter().find_map(|other| {
+            let (Program::Binary("ollama"), _) = program(&other.words)? else {
+                return None;
+            };
+            let asks = matches!(&*other.words.get(1)?.text, "run" | "pull");
+            let model = other.words.get(2).filter(|_| asks)?;
+            Some(model.text.clone().into_owned())
+        });
+        reading.max_model_len = match context.variable(command, "OLLAMA_CONTEXT_LENGTH") {
+            Some(Ok(text)) => text.trim().parse().ok().filter(|length| *length != 0),
+            _ => None,
+        };
+        reading.dtype = Some("auto".to_owned());
+        reading.kv_cache_dtype = Some("auto".to_owned());
+        if context.invocation.script {
+            reading.starts = Starts::Unknown;
+        }
+        reading.findings.extend(context.floating_image());
+        context.finish(command, reading)
+    }
+}

@@ -1,0 +1,324 @@
+//! Finds the engines of a container: by the programs that its invocation starts, else by its image.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use super::image::{self, Image};
+use super::reader::{Context, Reader, asks_for_accelerator};
+use super::{
+    Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
+    llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
+};
+use crate::finding::{Code, Finding};
+use crate::invocation::{self, Certainty, Command, Word, files, prefix};
+use crate::workload::pod::Pod;
+
+/// Every engine that is read. A new one is its module and a line here.
+const READERS: [&dyn Reader; 12] = [
+    &vllm::Vllm,
+    &sglang::Sglang,
+    &tgi::Tgi,
+    &tei::Tei,
+    &tensorrt_llm::TensorRtLlm,
+    &triton::Triton,
+    &llama_cpp::LlamaCpp,
+    &ollama::Ollama,
+    &lmdeploy::Lmdeploy,
+    &nim::Nim,
+    &ray::RayWorker,
+    &other::Frameworks,
+];
+
+/// What one container starts: a reading for each engine in it, at least one.
+///
+/// `rules` are what the policy says of images; the first that matches counts.
+#[must_use]
+pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
+    let container = placed.container;
+    let image = Image::parse(&container.image);
+    let rule = rules.iter().find(|rule| {
+        rule.images
+            .iter()
+            .any(|pattern| image::matches(pattern, &container.image))
+    });
+    let ruled = rule
+        .and_then(|rule| rule.engine.as_deref())
+        .and_then(Engine::from_name);
+    let by_image = READERS.iter().copied().find(|reader| match ruled {
+        Some(engine) => reader.engine() == engine,
+        None => reader.entrypoint(&image).is_some(),
+    });
+    let entrypoint = match rule.filter(|rule| !rule.entrypoint.is_empty()) {
+        Some(rule) => Some(
+            rule.entrypoint
+                .iter()
+                .map(|word| Cow::Borrowed(word.as_str()))
+                .collect(),
+        ),
+        None => by_image.and_then(|reader| {
+            reader
+                .entrypoint(&image)
+                .or_else(|| ruled.map(|_| default_entrypoint(reader.engine())))
+                .filter(|words| !words.is_empty())
+        }),
+    };
+    let invocation = invocation::read(pod, placed, sources, entrypoint);
+    let context = Context {
+        pod,
+        placed,
+        path: placed.path(),
+        image,
+        invocation: &invocation,
+        sources,
+        rule,
+    };
+    let mut readings = Vec::with_capacity(1);
+    for command in &invocation.commands {
+        if let Some((reader, first)) = reader_of(command) {
+            readings.push(reader.read(&context, command, first));
+        }
+    }
+    // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.
+    if readings
+        .iter()
+        .any(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker))
+    {
+        readings.retain(|reading| reading.engine != Engine::RayWorker);
+    }
+    if readings.is_empty() {
+        readings.extend(whole_line_in_one_word(&context));
+    }
+    if readings.is_empty() {
+        readings.push(without_command(&context, by_image));
+    }
+    readings
+}
+
+/// Names of the ConfigMaps of the pod's namespace that its containers' readings could use.
+#[must_use]
+pub fn config_maps(pod: &Pod) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for placed in super::containers(pod) {
+        let container = placed.container;
+        for variable in &container.env {
+            if let Some(key) = variable
+                .value_from
+                .as_ref()
+                .and_then(|source| source.config_map_key_ref.as_ref())
+            {
+                names.insert(key.name.clone());
+            }
+        }
+        for from in &container.env_from {
+            if let Some(map) = &from.config_map_ref {
+                names.insert(map.name.clone());
+            }
+        }
+        names.extend(files::config_maps(pod, container).map(str::to_owned));
+    }
+    names
+}
+
+fn reader_of(command: &Command<'_>) -> Option<(&'static dyn Reader, usize)> {
+    let (program, first) = prefix::program(&command.words)?;
+    let reader = READERS
+        .iter()
+        .copied()
+        .find(|reader| reader.runs(program, &command.words))?;
+    Some((reader, first))
+}
+
+fn default_entrypoint(engine: Engine) -> Vec<Cow<'static, str>> {
+    let words: &[&str] = match engine {
+        Engine::Vllm => &["vllm", "serve"],
+        Engine::Sglang => &["python3", "-m", "sglang.launch_server"],
+        _ => &[],
+    };
+    words.iter().copied().map(Cow::Borrowed).collect()
+}
+
+/// `command: ["python3 -m vllm… --model m"]`: nothing of that name can be executed. What was meant is read, and it
+/// does not start.
+fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
+    let command = context.invocation.commands.first()?;
+    let word = command.words.first()?;
+    if word.certainty != Certainty::Known || !word.text.trim().contains(' ') {
+        return None;
+    }
+    let mut words: Vec<Word<'_>> = word
+        .text
+        .split_whitespace()
+        .map(|text| Word {
+            text: Cow::Borrowed(text),
+            span: None,
+            ..word.clone()
+        })
+        .collect();
+    words.extend(command.words.iter().skip(1).cloned());
+    let meant = Command {
+        words,
+        ..Command::default()
+    };
+    let (reader, first) = reader_of(&meant)?;
+    let mut reading = reader.read(context, &meant, first);
+    reading.starts = Starts::No;
+    reading.fraction_edit = None;
+    let shown: String = word.text.chars().take(80).collect();
+    let message =
+        format!("{shown:?} is one word, and no program has that name; write each word as an item of its own");
+    reading
+        .findings
+        .push(Finding::new(Code::Vg104, word.item.path(&context.path), message));
+    Some(reading)
+}
+
+/// No program of an engine was found.
+fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>) -> Reading {
+    let invocation = context.invocation;
+    let container = context.placed.container;
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    // The image starts the engine by itself.
+    if let Some(reader) = by_image
+        && !replaced
+        && invocation.opaque.is_some()
+        && reader.engine() != Engine::RayWorker
+    {
+        let words = invocation
+            .commands
+            .first()
+            .map(|command| command.words.clone())
+            .unwrap_or_default();
+        return reader.read(
+            context,
+            &Command {
+                words,
+                ..Command::default()
+            },
+            0,
+        );
+    }
+    if let Some(reader) = by_image
+        && invocation.commands.is_empty()
+        && invocation.opaque.is_none()
+        && !replaced
+    {
+        return reader.read(context, &Command::default(), 0);
+    }
+    // A script in Triton's image starts Triton, and its memory stands elsewhere anyway.
+    if let Some(reader) = by_image
+        && reader.engine() == Engine::Triton
+        && !invocation.commands.iter().all(|command| is_harmless(command))
+    {
+        return reader.read(context, &Command::default(), 0);
+    }
+    let harmless = !invocation.commands.is_empty()
+        && invocation.opaque.is_none()
+        && invocation.commands.iter().all(|command| is_harmless(command));
+    if harmless || !asks_for_accelerator(container) && (by_image.is_none() || invocation.opaque.is_none()) {
+        let mut reading = context.blank(Engine::None, MemoryKind::None);
+        reading.parallelism.devices = 0;
+        return context.finish(&Command::default(), reading);
+    }
+    unknown(context)
+}
+
+/// Something runs, and what it takes cannot be read.
+fn unknown(context: &Context<'_>) -> Reading {
+    let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
+    reading.memory.source = MemorySource::Unresolved;
+    reading.resolvable = Resolvable::None;
+    reading.starts = Starts::Unknown;
+    reading.parallelism.devices = context.slots().unwrap_or(1);
+    let program = context
+        .invocation
+        .commands
+        .iter()
+        .rev()
+        .find(|command| !is_harmless(command))
+        .and_then(|command| command.words.first());
+    let reason = match (&context.invocation.opaque, program) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(word)) => format!("{} is no engine that is known", word.text),
+        (None, None) => "no program is known".to_owned(),
+    };
+    reading.unresolved.push(Unresolved {
+        field: "argv".to_owned(),
+        reason,
+        decides_memory: true,
+    });
+    context.finish(&Command::default(), reading)
+}
+
+/// Programs of the shell's daily use, which take no device memory.
+fn is_harmless(command: &Command<'_>) -> bool {
+    const NAMES: [&str; 58] = [
+        "[",
+        "apk",
+        "apt",
+        "apt-get",
+        "aws",
+        "awk",
+        "base64",
+        "basename",
+        "cat",
+        "chmod",
+        "chown",
+        "cp",
+        "curl",
+        "cut",
+        "date",
+        "df",
+        "dirname",
+        "echo",
+        "env",
+        "find",
+        "free",
+        "git",
+        "grep",
+        "gsutil",
+        "head",
+        "hf",
+        "hostname",
+        "huggingface-cli",
+        "id",
+        "jq",
+        "kill",
+        "ls",
+        "ln",
+        "mkdir",
+        "mktemp",
+        "mv",
+        "nvidia-smi",
+        "pip",
+        "pip3",
+        "pkill",
+        "printenv",
+        "printf",
+        "ps",
+        "pwd",
+        "rm",
+        "rsync",
+        "sed",
+        "sleep",
+        "sort",
+        "stat",
+        "sync",
+        "tail",
+        "tar",
+        "tee",
+        "touch",
+        "wget",
+        "which",
+        "xargs",
+    ];
+    match prefix::program(&command.words) {
+        Some((prefix::Program::Binary(name), _)) => {
+            NAMES.binary_search(&name).is_ok() || NAMES.contains(&name)
+        }
+        Some((prefix::Program::Module(name), _)) => matches!(name, "pip" | "http.server" | "huggingface_hub"),
+        _ => false,
+    }
+}

@@ -1,0 +1,251 @@
+//! What every engine's module offers: to recognise the engine by image and program, and to read its command line.
+
+use std::borrow::Cow;
+
+use super::image::Image;
+use super::{
+    Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading, Resolvable,
+    Sources, Starts, Unresolved, Version,
+};
+use crate::device;
+use crate::finding::{Code, FieldPath, Finding};
+use crate::invocation::prefix::Program;
+use crate::invocation::{Certainty, Command, Invocation, Word};
+use crate::workload::pod::{Container, Pod};
+
+/// Everything that a reading may depend on.
+pub(super) struct Context<'c> {
+    pub(super) pod: &'c Pod,
+    pub(super) placed: Placed<'c>,
+    pub(super) path: FieldPath,
+    pub(super) image: Image<'c>,
+    pub(super) invocation: &'c Invocation<'c>,
+    pub(super) sources: &'c dyn Sources,
+    pub(super) rule: Option<&'c ImageRule>,
+}
+
+/// One engine.
+pub(super) trait Reader: Sync {
+    /// Which.
+    fn engine(&self) -> Engine;
+
+    /// The entrypoint of an image that is known to run it. `Some` with no words: the image is known, and starts it by
+    /// itself.
+    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>>;
+
+    /// Whether a program is it.
+    fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool;
+
+    /// Reads it. `first` is the index of the program's first argument.
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading;
+}
+
+impl Context<'_> {
+    /// A reading of `engine` in which nothing is set yet.
+    pub(super) fn blank(&self, engine: Engine, kind: MemoryKind) -> Reading {
+        Reading {
+            engine,
+            version: self.version(),
+            command: None,
+            model: None,
+            starts: Starts::Yes,
+            resolvable: Resolvable::Full,
+            memory: MemoryRequest {
+                kind,
+                value: None,
+                source: MemorySource::Default,
+                fraction: None,
+                absolute: None,
+                path: self.path.field("args"),
+            },
+            parallelism: Parallelism::default(),
+            max_model_len: None,
+            quantization: None,
+            dtype: None,
+            kv_cache_dtype: None,
+            eager: false,
+            unresolved: Vec::new(),
+            findings: Vec::new(),
+            fraction_edit: None,
+        }
+    }
+
+    /// The release that the policy states for the image.
+    pub(super) fn version(&self) -> Option<Version> {
+        self.rule
+            .and_then(|rule| rule.version.as_deref())
+            .and_then(Version::parse)
+    }
+
+    /// Slots of NVIDIA devices that the container asks for.
+    pub(super) fn slots(&self) -> Option<u32> {
+        let resources = &self.placed.container.resources;
+        let count = |(name, quantity): (&String, &crate::workload::pod::QuantityText)| {
+            device::is_slot_resource(name)
+                .then(|| quantity.0.parse::<u32>().ok())
+                .flatten()
+        };
+        let named = resources
+            .limits
+            .iter()
+            .chain(&resources.requests)
+            .filter_map(count)
+            .max();
+        named.filter(|slots| *slots > 0)
+    }
+
+    /// The finding for an image whose content is not fixed.
+    pub(super) fn floating_image(&self) -> Option<Finding> {
+        self.image.floats().then(|| {
+            let image = &self.placed.container.image;
+            let what = if self.image.tag.is_some() { "the tag latest" } else { "no tag and no digest" };
+            Finding::new(
+                Code::Vg109,
+                self.path.field("image"),
+                format!("{image} has {what}: its release, and with it defaults and options, can change; name a release"),
+            )
+        })
+    }
+
+    /// Fills in what follows from the other parts of a reading.
+    pub(super) fn finish(&self, command: &Command<'_>, mut reading: Reading) -> Reading {
+        if command.conditional && reading.starts == Starts::Yes {
+            reading.starts = Starts::Unknown;
+        }
+        if resource_is_refused(self.placed.container) {
+            reading.starts = Starts::No;
+        }
+        if !reading.unresolved.is_empty() && reading.resolvable == Resolvable::Full {
+            reading.resolvable = Resolvable::Partial;
+        }
+        reading
+    }
+
+    /// An option of an engine whose parser is not modelled: the value after the last of `names`, as the next word or
+    /// after `=`.
+    pub(super) fn option<'w>(&self, words: &'w [Word<'_>], names: &[&str]) -> Option<Flag<'w>> {
+        let mut found = None;
+        for (index, word) in words.iter().enumerate() {
+            for name in names {
+                let Some(rest) = word.text.strip_prefix(name) else {
+                    continue;
+                };
+                if rest.is_empty() {
+                    if let Some(value) = words.get(index + 1) {
+                        found = Some(Flag {
+                            text: &value.text,
+                            known: value.certainty == Certainty::Known,
+                            word: value,
+                        });
+                    }
+                } else if let Some(text) = rest.strip_prefix('=') {
+                    let known = match word.certainty {
+                        Certainty::Known => true,
+                        Certainty::From(at) => at > word.text.len(),
+                        Certainty::Many => false,
+                    };
+                    found = Some(Flag { text, known, word });
+                }
+            }
+        }
+        found
+    }
+
+    /// The same as text, where it is known; otherwise it is noted as unresolved.
+    pub(super) fn text(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<String> {
+        let flag = self.option(words, names)?;
+        if flag.known {
+            return Some(flag.text.to_owned());
+        }
+        reading.unresolved.push(Unresolved {
+            field: names
+                .first()
+                .map_or("", |name| name.trim_start_matches('-'))
+                .to_owned(),
+            reason: flag
+                .word
+                .reason
+                .as_deref()
+                .unwrap_or("its value is not known")
+                .to_owned(),
+            decides_memory: false,
+        });
+        None
+    }
+
+    /// The same as a number of at least one.
+    pub(super) fn count(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<u32> {
+        self.text(reading, words, names)?
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
+    }
+
+    /// A variable of the container or of the script.
+    pub(super) fn variable(&self, command: &Command<'_>, name: &str) -> Option<Result<String, String>> {
+        if let Some((_, value)) = command.variables.iter().rev().find(|(known, _)| known == name) {
+            return Some(
+                value
+                    .clone()
+                    .ok_or_else(|| format!("{name} is known only when the script runs")),
+            );
+        }
+        let variable = self.invocation.environment.get(name)?;
+        Some(
+            variable
+                .value
+                .as_ref()
+                .map(|value| value.clone().into_owned())
+                .map_err(Clone::clone),
+        )
+    }
+}
+
+/// The value of an option.
+pub(super) struct Flag<'w> {
+    pub(super) text: &'w str,
+    pub(super) known: bool,
+    pub(super) word: &'w Word<'w>,
+}
+
+/// Whether the container asks for anything that is a GPU or another accelerator.
+pub(super) fn asks_for_accelerator(container: &Container) -> bool {
+    let resources = &container.resources;
+    let is_accelerator = |name: &String| {
+        device::is_slot_resource(name)
+            || name.starts_with("nvidia.com/")
+            || name.contains("gpu")
+            || [
+                "google.com/tpu",
+                "habana.ai/gaudi",
+                "aws.amazon.com/neuron",
+                "rebellions.ai/",
+            ]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
+    };
+    let some = |(name, quantity): (&String, &crate::workload::pod::QuantityText)| {
+        is_accelerator(name) && quantity.0 != "0"
+    };
+    !resources.claims.is_empty() || resources.limits.iter().chain(&resources.requests).any(some)
+}
+
+/// A GPU resource whose name or quantity the API server refuses.
+fn resource_is_refused(container: &Container) -> bool {
+    let resources = &container.resources;
+    resources
+        .limits
+        .iter()
+        .chain(&resources.requests)
+        .any(|(name, quantity)| {
+            let text = quantity.0.trim();
+            let fractional = text.contains('.') && text.parse::<u64>().is_err() || text.ends_with('m');
+            name.contains('/')
+                && name.contains("gpu")
+                && (fractional
+                    || !name
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"/.-_".contains(&b)))
+        })
+}

@@ -1,0 +1,52 @@
+//! Text Embeddings Inference: weights and the activations of one batch, on one device; no option for memory.
+
+use std::borrow::Cow;
+
+use super::image::Image;
+use super::reader::{Context, Reader, asks_for_accelerator};
+use super::{Engine, MemoryKind, MemorySource, Reading};
+use crate::invocation::prefix::Program;
+use crate::invocation::{Command, Word};
+
+/// The reader of TEI's router.
+pub(super) struct Tei;
+
+impl Reader for Tei {
+    fn engine(&self) -> Engine {
+        Engine::Tei
+    }
+
+    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
+        image
+            .name()
+            .contains("text-embeddings-inference")
+            .then(|| vec![Cow::Borrowed("text-embeddings-router")])
+    }
+
+    fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
+        matches!(program, Program::Binary("text-embeddings-router"))
+    }
+
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let words = command.words.get(first..).unwrap_or_default();
+        let mut reading = context.blank(Engine::Tei, MemoryKind::Estimated);
+        reading.command = Some("router".to_owned());
+        reading.memory.source = MemorySource::Estimate;
+        let variable = |name| context.variable(command, name).and_then(Result::ok);
+        reading.model = context
+            .text(&mut reading, words, &["--model-id"])
+            .or_else(|| variable("MODEL_ID"));
+        reading.dtype = context
+            .text(&mut reading, words, &["--dtype"])
+            .or_else(|| variable("DTYPE"))
+            .or_else(|| Some("auto".to_owned()));
+        reading.kv_cache_dtype = Some("auto".to_owned());
+        let cpu = context.image.tag.is_some_and(|tag| tag.starts_with("cpu"));
+        if cpu && !asks_for_accelerator(context.placed.container) {
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
+        }
+        reading.findings.extend(context.floating_image());
+        context.finish(command, reading)
+    }
+}

@@ -1,0 +1,109 @@
+//! vLLM: how it is started, and what its command line says.
+//!
+//! [`parse`] reads the words as a release does; this module finds out which release and which words, and
+//! [`reading`] turns the outcome into a [`Reading`].
+
+use std::borrow::Cow;
+
+use super::image::Image;
+use super::reader::{Context, Reader};
+use super::{Engine, Reading, Version};
+use crate::invocation::prefix::Program;
+use crate::invocation::{Command, Word};
+
+mod config_file;
+mod edit;
+mod findings;
+pub mod options;
+pub mod parse;
+mod reading;
+mod rewrite;
+pub mod value;
+
+/// The reader of vLLM's command lines.
+pub(super) struct Vllm;
+
+/// The first release whose image starts `vllm serve`; earlier ones start the module.
+const SERVE_IMAGE: Version = Version::new(0, 11, 1);
+
+impl Reader for Vllm {
+    fn engine(&self) -> Engine {
+        Engine::Vllm
+    }
+
+    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
+        if !is_server_image(image) {
+            return None;
+        }
+        let words: &[&str] = match version_of(image) {
+            Some(version) if version < SERVE_IMAGE => {
+                &["python3", "-m", "vllm.entrypoints.openai.api_server"]
+            }
+            _ => &["vllm", "serve"],
+        };
+        Some(words.iter().copied().map(Cow::Borrowed).collect())
+    }
+
+    fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
+        Start::of(program, words).is_some()
+    }
+
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let program = crate::invocation::prefix::program(&command.words).map(|(program, _)| program);
+        let start = program.and_then(|program| Start::of(program, &command.words));
+        reading::read(context, command, first, start.unwrap_or(Start::Cli))
+    }
+}
+
+/// The ways in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Start {
+    /// The program `vllm` with a subcommand.
+    Cli,
+    /// The server's module.
+    ApiServer,
+    /// The batch module.
+    RunBatch,
+    /// A program of another project that takes vLLM's options beside its own.
+    Wrapper(&'static str),
+}
+
+impl Start {
+    fn of(program: Program<'_>, words: &[Word<'_>]) -> Option<Self> {
+        match program {
+            Program::Binary("vllm" | "vllm-rs")
+            | Program::Module("vllm" | "vllm.entrypoints.cli.main" | "vllm.scripts") => Some(Self::Cli),
+            Program::Module("vllm.entrypoints.openai.api_server" | "vllm.entrypoints.api_server") => {
+                Some(Self::ApiServer)
+            }
+            Program::Module("vllm.entrypoints.openai.run_batch") => Some(Self::RunBatch),
+            Program::PythonFile(path) if path.ends_with("entrypoints/openai/api_server.py") => {
+                Some(Self::ApiServer)
+            }
+            Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => {
+                Some(Self::Wrapper("kaito"))
+            }
+            Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
+            _ => None,
+        }
+        .filter(|_| !words.is_empty())
+    }
+}
+
+/// Images whose entrypoint is the server: the project's own and those that vendors build from its Dockerfile.
+fn is_server_image(image: &Image<'_>) -> bool {
+    let name = image.name();
+    name.starts_with("vllm-") || name == "vllm" || image.repository.ends_with("rocm/vllm")
+}
+
+/// The release that an image's tag names. Only tags of images that are called after vLLM count: others number
+/// themselves.
+pub(super) fn version_of(image: &Image<'_>) -> Option<Version> {
+    let name = image.name();
+    if !(name == "vllm" || name.starts_with("vllm-")) {
+        return None;
+    }
+    // `nvcr.io/nvidia/vllm:25.09-py3` counts months; vendors' own numbers begin above zero too.
+    let most = if name == "vllm-openai" { 1 } else { 0 };
+    image.version().filter(|version| version.0[0] <= most)
+}

@@ -1,0 +1,81 @@
+//! How another fraction would be written into the container.
+
+use super::reading::{FRACTION, Line};
+use crate::engine::FractionEdit;
+use crate::engine::reader::Context;
+use crate::invocation::{Command, Item};
+
+/// The smallest edit that makes the engine take another fraction: in the word that holds it, else appended, where the
+/// last one wins.
+pub(super) fn fraction(
+    context: &Context<'_>,
+    command: &Command<'_>,
+    line: &Line<'_>,
+) -> Option<FractionEdit> {
+    if line.split {
+        return None;
+    }
+    let from_variable = |word: usize| line.from_variables.iter().any(|(from, _)| *from == word);
+    if let Some(setting) = line.parsed.last(FRACTION)
+        && !setting.place.config
+        && !from_variable(setting.place.word)
+        && line.parsed.open.is_none()
+        && let Some(word) = line.words.get(setting.place.word)
+        && let Some(span) = &word.span
+        && let Some(pointer) = word.item.pointer()
+    {
+        let item = text_of(context, word.item)?;
+        let flag = word.text.get(..setting.place.offset)?;
+        return Some(FractionEdit {
+            pointer,
+            add: false,
+            before: format!("{}{flag}", item.get(..span.start)?),
+            after: item.get(span.end..)?.to_owned(),
+        });
+    }
+    append(context, command)
+}
+
+fn append(context: &Context<'_>, command: &Command<'_>) -> Option<FractionEdit> {
+    let before = format!("{FRACTION}=");
+    if let Some((item, at)) = command.end {
+        let text = text_of(context, item)?;
+        return Some(FractionEdit {
+            pointer: item.pointer()?,
+            add: false,
+            before: format!("{} {before}", text.get(..at)?),
+            after: text.get(at..)?.to_owned(),
+        });
+    }
+    if context.invocation.script {
+        return None;
+    }
+    let container = context.placed.container;
+    let list = if container.args.as_ref().is_some_and(|args| !args.is_empty()) {
+        "args"
+    } else if container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty())
+    {
+        "command"
+    } else {
+        return None;
+    };
+    Some(FractionEdit {
+        pointer: format!("/{list}/-"),
+        add: true,
+        before,
+        after: String::new(),
+    })
+}
+
+fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {
+    let container = context.placed.container;
+    let (list, index) = match item {
+        Item::Command(index) => (&container.command, index),
+        Item::Args(index) => (&container.args, index),
+        Item::Elsewhere => return None,
+    };
+    list.as_ref()?.get(index).map(String::as_str)
+}

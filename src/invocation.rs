@@ -1,0 +1,168 @@
+//! What a container will execute: image entrypoint, command, arguments and environment, after all expansion.
+//!
+//! Kubernetes expands `$(VAR)` first ([`environment`]); a shell then reads its script ([`shell`]); what stands before
+//! the program itself (`exec`, `env`, `numactl` …) is taken off ([`prefix`]). Each word keeps its place in the
+//! container, so that a change can be written back to where the value came from.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::engine::{Placed, Sources};
+use crate::finding::FieldPath;
+use crate::workload::pod::Pod;
+
+pub(crate) mod environment;
+pub(crate) mod files;
+pub(crate) mod prefix;
+mod run;
+mod shell;
+
+pub use environment::{Environment, Origin as VariableOrigin, Variable};
+
+/// How much of a word is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Certainty {
+    /// All of it.
+    Known,
+    /// It is one word, but from this byte on its text depends on something unreadable.
+    From(usize),
+    /// It stands for any number of words.
+    Many,
+}
+
+/// An item of the container's command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Item {
+    /// `command[n]`.
+    Command(usize),
+    /// `args[n]`.
+    Args(usize),
+    /// Not in the container: the image, a variable, a policy.
+    Elsewhere,
+}
+
+impl Item {
+    /// The path below the container's own.
+    #[must_use]
+    pub fn path(self, container: &FieldPath) -> FieldPath {
+        match self {
+            Self::Command(index) => container.field("command").index(index),
+            Self::Args(index) => container.field("args").index(index),
+            Self::Elsewhere => container.clone(),
+        }
+    }
+
+    /// The JSON pointer below the container.
+    #[must_use]
+    pub fn pointer(self) -> Option<String> {
+        match self {
+            Self::Command(index) => Some(format!("/command/{index}")),
+            Self::Args(index) => Some(format!("/args/{index}")),
+            Self::Elsewhere => None,
+        }
+    }
+}
+
+/// One word of a command line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Word<'a> {
+    /// Its text; what is unreadable stands in it as it was written.
+    pub text: Cow<'a, str>,
+    /// How much of the text is known.
+    pub certainty: Certainty,
+    /// The item that it stands in.
+    pub item: Item,
+    /// Where the item's text would have to change to change this word, in bytes of the item as submitted; `None` where
+    /// it cannot be changed there.
+    pub span: Option<Range<usize>>,
+    /// Why it is not fully known.
+    pub reason: Option<Cow<'a, str>>,
+}
+
+impl<'a> Word<'a> {
+    /// A word that stands as it is, without a place.
+    #[must_use]
+    pub const fn literal(text: &'a str) -> Self {
+        Self {
+            text: Cow::Borrowed(text),
+            certainty: Certainty::Known,
+            item: Item::Elsewhere,
+            span: None,
+            reason: None,
+        }
+    }
+}
+
+/// One program that is started, without what stands before it.
+#[derive(Clone, Debug, Default)]
+pub struct Command<'a> {
+    /// Program and arguments.
+    pub words: Vec<Word<'a>>,
+    /// Variables that the script or an `env` sets for it; `None` where the value is not known.
+    pub variables: Vec<(String, Option<String>)>,
+    /// In a script: the item, and the byte of its text after the program's last word.
+    pub end: Option<(Item, usize)>,
+    /// Whether it runs only under a condition that cannot be judged.
+    pub conditional: bool,
+}
+
+/// All that a container executes.
+#[derive(Clone, Debug, Default)]
+pub struct Invocation<'a> {
+    /// The programs in order.
+    pub commands: Vec<Command<'a>>,
+    /// The environment.
+    pub environment: Environment<'a>,
+    /// Why (a part of) it cannot be read.
+    pub opaque: Option<String>,
+    /// Whether a shell runs it (then words cannot be appended to `args`).
+    pub script: bool,
+}
+
+/// Reads what `placed` executes; `entrypoint` is the image's own where it is known.
+#[must_use]
+pub fn read<'a>(
+    pod: &'a Pod,
+    placed: Placed<'a>,
+    sources: &'a dyn Sources,
+    entrypoint: Option<Vec<Cow<'a, str>>>,
+) -> Invocation<'a> {
+    let container = placed.container;
+    let environment = Environment::read(pod, container, sources);
+    let command = container.command.as_deref().unwrap_or_default();
+    let args = container.args.as_deref().unwrap_or_default();
+    let mut words = Vec::with_capacity(command.len() + args.len() + 4);
+    let mut opaque = None;
+    if command.is_empty() {
+        match entrypoint {
+            Some(entrypoint) => {
+                let literal = |text| Word {
+                    text,
+                    ..Word::literal("")
+                };
+                words.extend(entrypoint.into_iter().map(literal));
+            }
+            None => opaque = Some("the image's entrypoint is not known".to_owned()),
+        }
+    }
+    for (index, text) in command.iter().enumerate() {
+        words.push(environment.word(text, Item::Command(index)));
+    }
+    for (index, text) in args.iter().enumerate() {
+        words.push(environment.word(text, Item::Args(index)));
+    }
+    let mut runner = run::Runner::new(&environment);
+    runner.start(words, None);
+    let run::Runner {
+        commands,
+        opaque: unreadable,
+        script,
+        ..
+    } = runner;
+    Invocation {
+        commands,
+        opaque: opaque.or(unreadable),
+        script,
+        environment,
+    }
+}

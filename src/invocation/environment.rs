@@ -1,0 +1,283 @@
+//! A container's environment variables, and Kubernetes' own expansion of `$(VAR)`.
+
+use std::borrow::Cow;
+
+use super::{Certainty, Item, Word};
+use crate::engine::{LookUp, Sources};
+use crate::workload::pod::{Container, EnvVarSource, Pod};
+
+/// Longest text that a value is expanded to; each step can double it.
+const LONGEST: usize = 1 << 17;
+
+/// Where a variable is set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// `env[n]`.
+    Env(usize),
+    /// `envFrom[n]`.
+    EnvFrom(usize),
+}
+
+/// One variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Variable<'a> {
+    /// Its name.
+    pub name: Cow<'a, str>,
+    /// Its value, or why that is not known.
+    pub value: Result<Cow<'a, str>, String>,
+    /// Where it is set.
+    pub origin: Origin,
+}
+
+/// The variables in order: a later one of the same name wins.
+#[derive(Clone, Debug, Default)]
+pub struct Environment<'a> {
+    variables: Vec<Variable<'a>>,
+    /// Sources that could not be read as a whole, so that any variable may come from them.
+    unread: Vec<String>,
+}
+
+/// The outcome of a look-up by name.
+pub(crate) enum Found<'e> {
+    Value(&'e str),
+    Unknown(Cow<'e, str>),
+    NotSet,
+}
+
+impl<'a> Environment<'a> {
+    pub(super) fn read(pod: &'a Pod, container: &'a Container, sources: &'a dyn Sources) -> Self {
+        let namespace = namespace(pod);
+        let mut environment = Self {
+            variables: Vec::with_capacity(container.env.len()),
+            unread: Vec::new(),
+        };
+        for (index, from) in container.env_from.iter().enumerate() {
+            if let Some(map) = &from.config_map_ref {
+                match sources.config_map(namespace, &map.name) {
+                    LookUp::Found(data) => {
+                        environment
+                            .variables
+                            .extend(data.iter().map(|(key, value)| Variable {
+                                name: if from.prefix.is_empty() {
+                                    Cow::Borrowed(key.as_str())
+                                } else {
+                                    Cow::Owned(format!("{}{key}", from.prefix))
+                                },
+                                value: Ok(Cow::Borrowed(value.as_str())),
+                                origin: Origin::EnvFrom(index),
+                            }))
+                    }
+                    LookUp::Missing if map.optional => {}
+                    LookUp::Missing => {
+                        environment
+                            .unread
+                            .push(format!("ConfigMap {namespace}/{} does not exist", map.name));
+                    }
+                    LookUp::NotRead(why) => {
+                        environment
+                            .unread
+                            .push(format!("ConfigMap {namespace}/{} was not read: {why}", map.name));
+                    }
+                }
+            }
+            if let Some(secret) = &from.secret_ref {
+                environment
+                    .unread
+                    .push(format!("Secret {namespace}/{} is never read", secret.name));
+            }
+        }
+        for (index, variable) in container.env.iter().enumerate() {
+            let value = match (&variable.value, &variable.value_from) {
+                (_, Some(source)) => value_from(pod, namespace, source, sources),
+                (Some(text), None) => match environment.expand(text) {
+                    (text, None) => Ok(text),
+                    (_, Some((_, reason))) => Err(Some(reason.into_owned())),
+                },
+                (None, None) => Ok(Cow::Borrowed("")),
+            };
+            // A key that is optional and missing leaves the variable unset.
+            let value = match value {
+                Ok(value) => Ok(value),
+                Err(Some(why)) => Err(why),
+                Err(None) => continue,
+            };
+            environment.variables.push(Variable {
+                name: Cow::Borrowed(variable.name.as_str()),
+                value,
+                origin: Origin::Env(index),
+            });
+        }
+        environment
+    }
+
+    /// All variables, in the order in which they are set.
+    #[must_use]
+    pub fn variables(&self) -> &[Variable<'a>] {
+        &self.variables
+    }
+
+    /// The variable of this name that counts.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
+        self.variables.iter().rev().find(|variable| variable.name == name)
+    }
+
+    pub(crate) fn find(&self, name: &str) -> Found<'_> {
+        match self.get(name) {
+            Some(Variable { value: Ok(value), .. }) => Found::Value(value),
+            Some(Variable { value: Err(why), .. }) => Found::Unknown(Cow::Borrowed(why)),
+            None => match (self.unread.first(), injected(name)) {
+                (_, Some(by)) => Found::Unknown(Cow::Owned(format!("{name} is set by {by}"))),
+                (Some(source), None) => Found::Unknown(Cow::Owned(format!(
+                    "{name} may come from a source that was not read: {source}"
+                ))),
+                (None, None) => Found::NotSet,
+            },
+        }
+    }
+
+    /// An item of command or args as a word.
+    pub(super) fn word(&self, text: &'a str, item: Item) -> Word<'a> {
+        let (expanded, unknown) = self.expand(text);
+        let (certainty, reason) = match unknown {
+            None => (Certainty::Known, None),
+            Some((at, reason)) => (Certainty::From(at), Some(reason)),
+        };
+        Word {
+            text: expanded,
+            certainty,
+            item,
+            span: Some(0..text.len()),
+            reason,
+        }
+    }
+
+    /// `$(VAR)` replaced as the kubelet does: `$$` is `$`, a variable that is not set stays as it is written. With
+    /// the first byte that depends on something unreadable, and why.
+    fn expand(&self, text: &'a str) -> (Cow<'a, str>, Option<(usize, Cow<'a, str>)>) {
+        let Some(first) = text.find('$') else {
+            return (Cow::Borrowed(text), None);
+        };
+        let mut out = String::with_capacity(text.len() + 16);
+        out.push_str(&text[..first]);
+        let mut unknown = None;
+        let mut rest = &text[first..];
+        let mut changed = false;
+        while let Some(dollar) = rest.find('$') {
+            out.push_str(&rest[..dollar]);
+            rest = &rest[dollar..];
+            if rest.starts_with("$$") {
+                out.push('$');
+                rest = &rest[2..];
+                changed = true;
+            } else if let Some((name, after)) = rest.strip_prefix("$(").and_then(|body| body.split_once(')'))
+            {
+                match self.find(name) {
+                    Found::Value(value) if out.len() + value.len() <= LONGEST => {
+                        out.push_str(value);
+                        changed = true;
+                    }
+                    Found::Value(_) => {
+                        unknown.get_or_insert((
+                            out.len(),
+                            Cow::Owned(format!("{name} expands to too long a text")),
+                        ));
+                    }
+                    Found::Unknown(why) => {
+                        unknown.get_or_insert((out.len(), Cow::Owned(why.into_owned())));
+                        out.push_str(&rest[..name.len() + 3]);
+                    }
+                    Found::NotSet => out.push_str(&rest[..name.len() + 3]),
+                }
+                rest = after;
+            } else {
+                out.push('$');
+                rest = &rest[1..];
+            }
+        }
+        out.push_str(rest);
+        (
+            if changed {
+                Cow::Owned(out)
+            } else {
+                Cow::Borrowed(text)
+            },
+            unknown,
+        )
+    }
+}
+
+/// The namespace in which a pod's references are looked up.
+pub(crate) fn namespace(pod: &Pod) -> &str {
+    if pod.metadata.namespace.is_empty() {
+        "default"
+    } else {
+        &pod.metadata.namespace
+    }
+}
+
+/// Who adds a variable that the container itself does not have.
+fn injected(name: &str) -> Option<&'static str> {
+    if name.starts_with("LWS_") {
+        Some("the LeaderWorkerSet controller")
+    } else if name.ends_with("_SERVICE_HOST") || name.contains("_SERVICE_PORT") {
+        Some("the kubelet, from the namespace's Services")
+    } else if name.starts_with("JOB_COMPLETION_INDEX") {
+        Some("the Job controller")
+    } else {
+        None
+    }
+}
+
+/// `Err(None)`: the variable is not set at all.
+fn value_from<'a>(
+    pod: &'a Pod,
+    namespace: &str,
+    source: &'a EnvVarSource,
+    sources: &'a dyn Sources,
+) -> Result<Cow<'a, str>, Option<String>> {
+    if let Some(key) = &source.config_map_key_ref {
+        return match sources.config_map(namespace, &key.name) {
+            LookUp::Found(data) => match data.get(&key.key) {
+                Some(value) => Ok(Cow::Borrowed(value)),
+                None if key.optional => Err(None),
+                None => Err(Some(format!(
+                    "ConfigMap {namespace}/{} has no key {}",
+                    key.name, key.key
+                ))),
+            },
+            LookUp::Missing if key.optional => Err(None),
+            LookUp::Missing => Err(Some(format!("ConfigMap {namespace}/{} does not exist", key.name))),
+            LookUp::NotRead(why) => Err(Some(format!(
+                "ConfigMap {namespace}/{} was not read: {why}",
+                key.name
+            ))),
+        };
+    }
+    if let Some(key) = &source.secret_key_ref {
+        return Err(Some(format!("Secret {namespace}/{} is never read", key.name)));
+    }
+    if let Some(field) = &source.field_ref {
+        let metadata = &pod.metadata;
+        let entry = |map: &'a std::collections::BTreeMap<String, String>, prefix: &str| {
+            let key = field.field_path.strip_prefix(prefix)?.strip_suffix("']")?;
+            map.get(key).map(|value| Cow::Borrowed(value.as_str()))
+        };
+        return match field.field_path.as_str() {
+            "metadata.name" if !metadata.name.is_empty() => Ok(Cow::Borrowed(&metadata.name)),
+            "metadata.namespace" if !metadata.namespace.is_empty() => Ok(Cow::Borrowed(&metadata.namespace)),
+            path => entry(&metadata.labels, "metadata.labels['")
+                .or_else(|| entry(&metadata.annotations, "metadata.annotations['"))
+                .ok_or_else(|| Some(format!("the field {path} is not known before the pod runs"))),
+        };
+    }
+    if let Some(resource) = &source.resource_field_ref {
+        return Err(Some(format!(
+            "the resource field {} is filled in by the kubelet",
+            resource.resource
+        )));
+    }
+    Err(Some(
+        "the source of the value is of a kind that is not read".to_owned(),
+    ))
+}

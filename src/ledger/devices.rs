@@ -1,0 +1,198 @@
+//! The devices of the cluster as people look at them: what stands where, whatever admission had in mind.
+
+use std::sync::Arc;
+
+use super::nodes::NodeEntry;
+use super::room::Load;
+use super::{Holder, Ledger};
+use crate::demand::Standing;
+use crate::device::{Pool, Sharing};
+use crate::policy::Evidence;
+use crate::units::{Mib, Share};
+
+/// One holder of a pool: a rank of a container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HolderView {
+    /// Namespace of the pod.
+    pub namespace: Arc<str>,
+    /// Name of the pod.
+    pub name: Arc<str>,
+    /// Name of the container.
+    pub container: String,
+    /// Rank within the container.
+    pub rank: u32,
+    /// What it asks for.
+    pub request: Mib,
+    /// What it takes outside of that.
+    pub overhead: Mib,
+    /// Its part of the device.
+    pub share: Share,
+    /// Whether the pod is bound to the node (else the place is tentative).
+    pub bound: bool,
+}
+
+/// The devices of one pool of one node. Where the node has several and nothing tells which holder stands on which, they
+/// are one row with the worst case of a single device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceView {
+    /// Node.
+    pub node: Arc<str>,
+    /// Extended resource.
+    pub resource: Arc<str>,
+    /// Index of the device; `None` where the row stands for several.
+    pub device: Option<u32>,
+    /// Devices behind the row.
+    pub devices: u32,
+    /// Product.
+    pub product: Arc<str>,
+    /// How the devices are shared.
+    pub sharing: Sharing,
+    /// Slots of the pool.
+    pub slots: u32,
+    /// Slots taken.
+    pub slots_taken: u32,
+    /// Memory of one device.
+    pub total: Option<Mib>,
+    /// What may be promised of one device; all of it where it is not shared.
+    pub budget: Mib,
+    /// The same as a part of the device.
+    pub budget_share: Share,
+    /// Sum of the requests that may meet on one device.
+    pub promised: Mib,
+    /// Sum of the shares that may meet on one device.
+    pub promised_share: Share,
+    /// How it is known which holder stands on which device.
+    pub evidence: Evidence,
+    /// Everybody on the pool, largest share first.
+    pub holders: Vec<HolderView>,
+}
+
+impl DeviceView {
+    /// Whether more is promised than the budget allows.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.sharing.is_shared() && self.promised_share > self.budget_share
+    }
+
+    /// What is left to promise.
+    #[must_use]
+    pub fn left(&self) -> Share {
+        self.budget_share.less(self.promised_share)
+    }
+}
+
+impl Ledger {
+    /// All devices, in order of node and pool.
+    #[must_use]
+    pub fn devices(&self) -> Vec<DeviceView> {
+        self.nodes
+            .iter()
+            .flat_map(|(name, entry)| self.views(name, entry))
+            .collect()
+    }
+
+    /// Devices whose promises exceed their budget.
+    #[must_use]
+    pub fn over_budget(&self) -> Vec<DeviceView> {
+        self.devices().into_iter().filter(DeviceView::is_over).collect()
+    }
+
+    /// The devices of one node.
+    #[must_use]
+    pub fn devices_of(&self, node: &str) -> Vec<DeviceView> {
+        match self.nodes.get(node) {
+            Some(entry) => self.views(&Arc::from(node), entry),
+            None => Vec::new(),
+        }
+    }
+
+    fn views(&self, name: &Arc<str>, entry: &NodeEntry) -> Vec<DeviceView> {
+        let Some(class) = self.nodes.class(entry.class) else {
+            return Vec::new();
+        };
+        let bound: Vec<(&Holder, Vec<Standing>)> = self
+            .bound_to(name)
+            .map(|holder| {
+                let here = holder.place.as_ref() == Some(name);
+                let standings = if here {
+                    holder.standings.clone()
+                } else {
+                    self.standings(holder, class)
+                };
+                (holder, standings)
+            })
+            .collect();
+        let tentative = entry
+            .accounted
+            .iter()
+            .filter_map(|uid| self.holder(uid))
+            .filter(|holder| holder.movable())
+            .map(|holder| (holder, holder.standings.clone()));
+        let everybody: Vec<(&Holder, Vec<Standing>)> = bound.into_iter().chain(tentative).collect();
+        let budget = class.device_policy.device.budget;
+        let pools = entry.node.pools.iter().enumerate();
+        pools
+            .map(|(index, pool)| view(name, pool, index, budget, &everybody))
+            .collect()
+    }
+}
+
+fn view(
+    name: &Arc<str>,
+    pool: &Pool,
+    index: usize,
+    budget: Share,
+    everybody: &[(&Holder, Vec<Standing>)],
+) -> DeviceView {
+    let mut load = Load::default();
+    let mut holders = Vec::new();
+    for (holder, standings) in everybody {
+        let Some(standing) = standings.get(index) else {
+            continue;
+        };
+        load.add(standing);
+        holders.extend(standing.holds.iter().map(|hold| HolderView {
+            namespace: holder.namespace.clone(),
+            name: holder.name.clone(),
+            container: hold.container.clone(),
+            rank: hold.rank,
+            request: hold.request,
+            overhead: hold.overhead,
+            share: hold.share,
+            bound: holder.node.is_some(),
+        }));
+    }
+    holders.sort_by(|a, b| {
+        let by_name = || {
+            (&a.namespace, &a.name, &a.container, a.rank).cmp(&(&b.namespace, &b.name, &b.container, b.rank))
+        };
+        b.share.cmp(&a.share).then_with(by_name)
+    });
+    let budget = if pool.sharing.is_shared() {
+        budget
+    } else {
+        Share::WHOLE
+    };
+    let meeting = super::room::may_meet(pool);
+    DeviceView {
+        node: name.clone(),
+        resource: pool.resource.clone(),
+        device: (pool.devices == 1).then_some(0),
+        devices: pool.devices,
+        product: pool.product.clone(),
+        sharing: pool.sharing,
+        slots: pool.slots,
+        slots_taken: load.slots,
+        total: pool.total,
+        budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
+        budget_share: budget,
+        promised: holders.iter().take(meeting).map(|holder| holder.request).sum(),
+        promised_share: load.together(pool),
+        evidence: if pool.devices == 1 || !pool.sharing.is_shared() {
+            Evidence::Observed
+        } else {
+            Evidence::Any
+        },
+        holders,
+    }
+}

@@ -1,0 +1,59 @@
+//! A pod in the ledger: seen, or admitted and not seen yet.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Moment;
+use crate::demand::{Demand, Standing};
+use crate::workload::pod::{Container, Pod, PodSpec, Volume};
+
+/// A pod that holds, or will hold, slots and memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Holder {
+    pub(crate) uid: Arc<str>,
+    pub(crate) namespace: Arc<str>,
+    pub(crate) name: Arc<str>,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Top workload of the pod, as kind and name.
+    pub(crate) workload: Option<(Arc<str>, Arc<str>)>,
+    /// UID of the managing controller.
+    pub(crate) controller: Option<Arc<str>>,
+    /// What it takes, as read last.
+    pub(crate) demand: Arc<Demand>,
+    /// What it took when it was admitted here: a ConfigMap that is edited later frees nothing.
+    pub(crate) recorded: Option<Arc<Demand>>,
+    /// Where it may stand; kept only while it can still be placed.
+    pub(crate) constraints: Option<Arc<PodSpec>>,
+    /// The node that it is bound to.
+    pub(crate) node: Option<Arc<str>>,
+    /// The node on which it is accounted: its own, or the tentative one while it is unbound.
+    pub(crate) place: Option<Arc<str>>,
+    /// What is accounted there, by pool.
+    pub(crate) standings: Vec<Standing>,
+    /// Whether the API server has shown it.
+    pub(crate) seen: bool,
+    /// Whether this process admitted it.
+    pub(crate) admitted_here: bool,
+    /// When it was admitted.
+    pub(crate) since: Moment,
+    /// Order of arrival.
+    pub(crate) order: u64,
+}
+
+impl Holder {
+    /// Whether its place may still be chosen.
+    pub(crate) fn movable(&self) -> bool {
+        self.node.is_none()
+    }
+}
+
+/// The part of a pod's specification that decides where it may stand.
+pub(crate) fn constraints(pod: &Pod) -> Arc<PodSpec> {
+    Arc::new(PodSpec {
+        containers: Vec::<Container>::new(),
+        init_containers: Vec::new(),
+        ephemeral_containers: Vec::new(),
+        volumes: Vec::<Volume>::new(),
+        ..pod.spec.clone()
+    })
+}

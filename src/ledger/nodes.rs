@@ -1,0 +1,210 @@
+//! Nodes by kind: all nodes that offer the same devices under the same policies are one [`Class`], so that a demand is
+//! weighed once for thousands of nodes and a place is found by its room instead of by looking at each node.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::room::{self, Load};
+use crate::demand::Standing;
+use crate::device::{GpuNode, Pool};
+use crate::policy::{PolicyRef, PolicySet};
+use crate::units::Share;
+
+/// A node and what is accounted on it.
+#[derive(Clone, Debug)]
+pub(crate) struct NodeEntry {
+    pub(crate) node: GpuNode,
+    pub(crate) class: usize,
+    /// By pool, as accounted: what admissions are judged against.
+    pub(crate) loads: Vec<Load>,
+    /// Holders that are accounted here.
+    pub(crate) accounted: BTreeSet<Arc<str>>,
+}
+
+/// Nodes that are alike.
+#[derive(Clone, Debug)]
+pub(crate) struct Class {
+    /// Pools, with the slots that a healthy node of this kind has.
+    pub(crate) pools: Vec<Pool>,
+    /// Policy of the devices.
+    pub(crate) device_policy: PolicyRef,
+    /// Which policies with a node selector match.
+    signature: Vec<bool>,
+    /// Labels of the node that made the class: they stand for all in the choice of a pod's policy.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// By pool: nodes in order of their room.
+    by_room: Vec<BTreeSet<(Share, Arc<str>)>>,
+    pub(crate) members: BTreeSet<Arc<str>>,
+}
+
+impl Class {
+    /// The pools of this kind that offer a resource.
+    pub(crate) fn pool_index(&self, resource: &str) -> Option<usize> {
+        self.pools.iter().position(|pool| &*pool.resource == resource)
+    }
+
+    /// Nodes in which a hold of `needed` fits on the pool, least room first.
+    pub(crate) fn with_room(&self, pool: usize, needed: Share) -> impl Iterator<Item = &Arc<str>> {
+        let least: (Share, Arc<str>) = (needed, Arc::from(""));
+        self.by_room
+            .get(pool)
+            .into_iter()
+            .flat_map(move |set| set.range(least.clone()..))
+            .map(|(_, name)| name)
+    }
+
+    /// Nodes with most room first, whatever it is.
+    pub(crate) fn roomiest(&self, pool: usize) -> impl Iterator<Item = &Arc<str>> {
+        self.by_room
+            .get(pool)
+            .into_iter()
+            .flat_map(|set| set.iter().rev())
+            .map(|(_, name)| name)
+    }
+}
+
+/// All GPU nodes.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Nodes {
+    entries: BTreeMap<Arc<str>, NodeEntry>,
+    classes: Vec<Class>,
+}
+
+impl Nodes {
+    pub(crate) fn get(&self, name: &str) -> Option<&NodeEntry> {
+        self.entries.get(name)
+    }
+
+    pub(crate) fn class(&self, index: usize) -> Option<&Class> {
+        self.classes.get(index)
+    }
+
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (usize, &Class)> {
+        self.classes
+            .iter()
+            .enumerate()
+            .filter(|(_, class)| !class.members.is_empty())
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        self.entries.iter()
+    }
+
+    /// Puts a node in, empty; the caller accounts its holders again.
+    pub(crate) fn set(&mut self, node: GpuNode, policies: &PolicySet) {
+        let name: Arc<str> = Arc::from(node.name());
+        self.remove(&name);
+        let class = self.class_of(&node, policies);
+        let loads = vec![Load::default(); node.pools.len()];
+        let entry = NodeEntry {
+            node,
+            class,
+            loads,
+            accounted: BTreeSet::new(),
+        };
+        if let Some(class) = self.classes.get_mut(class) {
+            class.members.insert(name.clone());
+            for (index, set) in class.by_room.iter_mut().enumerate() {
+                set.insert((
+                    entry_room(&entry, index, class.device_policy.device.budget),
+                    name.clone(),
+                ));
+            }
+        }
+        self.entries.insert(name, entry);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str) -> Option<NodeEntry> {
+        let entry = self.entries.remove(name)?;
+        if let Some(class) = self.classes.get_mut(entry.class) {
+            class.members.remove(name);
+            let budget = class.device_policy.device.budget;
+            for (index, set) in class.by_room.iter_mut().enumerate() {
+                set.remove(&(entry_room(&entry, index, budget), Arc::from(name)));
+            }
+        }
+        Some(entry)
+    }
+
+    fn class_of(&mut self, node: &GpuNode, policies: &PolicySet) -> usize {
+        let pools: Vec<Pool> = node
+            .pools
+            .iter()
+            .map(|pool| Pool {
+                usable_slots: pool.slots,
+                ..pool.clone()
+            })
+            .collect();
+        let signature = policies.node_signature(&node.metadata.labels);
+        let device_policy = policies.for_device(&node.metadata.labels);
+        let known = self.classes.iter().position(|class| {
+            class.pools == pools
+                && class.signature == signature
+                && Arc::ptr_eq(&class.device_policy, &device_policy)
+        });
+        known.unwrap_or_else(|| {
+            self.classes.push(Class {
+                by_room: vec![BTreeSet::new(); pools.len()],
+                pools,
+                device_policy,
+                signature,
+                labels: node.metadata.labels.clone(),
+                members: BTreeSet::new(),
+            });
+            self.classes.len() - 1
+        })
+    }
+
+    /// Accounts a holder on a node.
+    pub(crate) fn account(&mut self, name: &str, uid: &Arc<str>, standings: &[Standing]) {
+        self.change(name, |entry| {
+            entry.accounted.insert(uid.clone());
+            for (load, standing) in entry.loads.iter_mut().zip(standings) {
+                load.add(standing);
+            }
+        });
+    }
+
+    /// Takes a holder off a node.
+    pub(crate) fn discharge(&mut self, name: &str, uid: &str, standings: &[Standing]) {
+        self.change(name, |entry| {
+            if entry.accounted.remove(uid) {
+                for (load, standing) in entry.loads.iter_mut().zip(standings) {
+                    load.remove(standing);
+                }
+            }
+        });
+    }
+
+    fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {
+        let Some((key, _)) = self.entries.get_key_value(name) else {
+            return;
+        };
+        let key = key.clone();
+        let Some(entry) = self.entries.get_mut(name) else {
+            return;
+        };
+        let Some(class) = self.classes.get_mut(entry.class) else {
+            return;
+        };
+        let budget = class.device_policy.device.budget;
+        let before: Vec<Share> = (0..class.by_room.len())
+            .map(|index| entry_room(entry, index, budget))
+            .collect();
+        change(entry);
+        for (index, (set, before)) in class.by_room.iter_mut().zip(before).enumerate() {
+            let after = entry_room(entry, index, budget);
+            if after != before {
+                set.remove(&(before, key.clone()));
+                set.insert((after, key.clone()));
+            }
+        }
+    }
+}
+
+fn entry_room(entry: &NodeEntry, pool: usize, budget: Share) -> Share {
+    match (entry.node.pools.get(pool), entry.loads.get(pool)) {
+        (Some(pool), Some(load)) => room::room(pool, budget, load),
+        _ => Share::ZERO,
+    }
+}

@@ -1,0 +1,351 @@
+//! The search for a place: on one node, or for several pods together.
+//!
+//! Never optimistic: every answer is a placement in which each device stays within its budget. Exact for small sets of
+//! pods that are not bound yet; for large ones a place can be missed, never invented.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::nodes::{Class, NodeEntry};
+use super::room::{self, Fits, Load};
+use super::{Holder, Ledger};
+use crate::demand::Standing;
+use crate::demand::weigh::Weighed;
+use crate::placement::candidates::{Fit, node_matches};
+use crate::units::Share;
+use crate::workload::pod::PodSpec;
+
+/// Pods that are moved together to make room for one more; beyond this the search does not try.
+const MOST_MOVED: usize = 48;
+/// Steps of one joint search. Ten pods on ten nodes are exhausted well within it.
+const MOST_STEPS: u32 = 20_000;
+
+/// A pod that looks for a place: where it may stand, and what it takes there.
+#[derive(Clone, Debug)]
+pub(crate) struct Ask {
+    pub(crate) spec: Arc<PodSpec>,
+    /// By class: what it takes there; absent where that kind of node cannot take it.
+    pub(crate) weighed: BTreeMap<usize, Weighed>,
+}
+
+impl Ask {
+    /// The same question for a holder that is already known.
+    pub(crate) fn of(ledger: &Ledger, holder: &Holder) -> Option<Self> {
+        let spec = holder.constraints.clone()?;
+        let mut weighed = BTreeMap::new();
+        for (index, class) in ledger.nodes.classes() {
+            if holder
+                .demand
+                .resources()
+                .any(|resource| class.pool_index(resource).is_none())
+            {
+                continue;
+            }
+            let standings = ledger.standings(holder, class);
+            let shared = class
+                .pools
+                .iter()
+                .zip(&standings)
+                .any(|(pool, s)| pool.sharing.is_shared() && s.slots > 0);
+            weighed.insert(
+                index,
+                Weighed {
+                    standings,
+                    findings: Vec::new(),
+                    shared,
+                },
+            );
+        }
+        Some(Self { spec, weighed })
+    }
+
+    /// The largest share that it takes on any kind of node: the order in which pods are placed together.
+    fn size(&self) -> Share {
+        let holds = self
+            .weighed
+            .values()
+            .flat_map(|weighed| &weighed.standings)
+            .flat_map(|s| &s.holds);
+        holds.map(|hold| hold.share).max().unwrap_or(Share::ZERO)
+    }
+}
+
+/// The ledger with changes that are only thought of.
+#[derive(Clone, Debug)]
+pub(crate) struct Overlay<'a> {
+    ledger: &'a Ledger,
+    changed: BTreeMap<Arc<str>, Vec<Load>>,
+}
+
+impl<'a> Overlay<'a> {
+    pub(crate) fn new(ledger: &'a Ledger) -> Self {
+        Self {
+            ledger,
+            changed: BTreeMap::new(),
+        }
+    }
+
+    fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
+        self.changed.get(name).map_or(&entry.loads, |loads| loads)
+    }
+
+    fn change(&mut self, name: &str, change: impl Fn(&mut Load, &Standing), standings: &[Standing]) {
+        let Some(entry) = self.ledger.nodes.get(name) else {
+            return;
+        };
+        let loads = self
+            .changed
+            .entry(Arc::from(name))
+            .or_insert_with(|| entry.loads.clone());
+        for (load, standing) in loads.iter_mut().zip(standings) {
+            change(load, standing);
+        }
+    }
+
+    pub(crate) fn add(&mut self, name: &str, standings: &[Standing]) {
+        self.change(name, Load::add, standings);
+    }
+
+    pub(crate) fn remove(&mut self, name: &str, standings: &[Standing]) {
+        self.change(name, Load::remove, standings);
+    }
+
+    /// Takes a holder out, wherever it is accounted.
+    pub(crate) fn without(&mut self, holder: &Holder) {
+        if let Some(place) = &holder.place {
+            self.remove(place, &holder.standings);
+        }
+    }
+
+    /// Whether standings fit on a node as it is thought of.
+    pub(crate) fn fits(&self, name: &str, entry: &NodeEntry, standings: &[Standing]) -> Fits {
+        let budget = self
+            .ledger
+            .nodes
+            .class(entry.class)
+            .map_or(Share::ZERO, |c| c.device_policy.device.budget);
+        let mut all = Fits {
+            memory: true,
+            slots: true,
+        };
+        for ((pool, load), standing) in entry
+            .node
+            .pools
+            .iter()
+            .zip(self.loads(name, entry))
+            .zip(standings)
+        {
+            if standing.slots == 0 && standing.holds.is_empty() {
+                continue;
+            }
+            let one = room::fits(pool, budget, load, standing);
+            all = Fits {
+                memory: all.memory && one.memory,
+                slots: all.slots && one.slots,
+            };
+        }
+        all
+    }
+
+    /// The sum of shares that may meet on a device of the pool.
+    pub(crate) fn together(&self, name: &str, entry: &NodeEntry, pool: usize) -> Share {
+        match (entry.node.pools.get(pool), self.loads(name, entry).get(pool)) {
+            (Some(pool), Some(load)) => load.together(pool),
+            _ => Share::ZERO,
+        }
+    }
+
+    /// The same with a standing added.
+    pub(crate) fn together_with(
+        &self,
+        name: &str,
+        entry: &NodeEntry,
+        pool: usize,
+        standing: &Standing,
+    ) -> Share {
+        match (entry.node.pools.get(pool), self.loads(name, entry).get(pool)) {
+            (Some(pool), Some(load)) => room::with(pool, load, standing),
+            _ => Share::ZERO,
+        }
+    }
+
+    /// A node that takes the pod as things stand: ready nodes before cordoned ones, whole devices before shared ones,
+    /// and among those the one with least room to spare.
+    pub(crate) fn find(&self, ask: &Ask, skip: &BTreeSet<Arc<str>>) -> Option<Arc<str>> {
+        let mut later = None;
+        for shared in [false, true] {
+            for (index, weighed) in ask.weighed.iter().filter(|(_, weighed)| weighed.shared == shared) {
+                for (name, fit) in self.places(*index, weighed, &ask.spec) {
+                    if skip.contains(&name) {
+                        continue;
+                    }
+                    if fit {
+                        return Some(name);
+                    }
+                    later.get_or_insert(name);
+                }
+            }
+        }
+        later
+    }
+
+    /// Nodes of a kind that take the pod, and whether they do so now (else once they are ready).
+    fn places<'b>(
+        &'b self,
+        class_index: usize,
+        weighed: &'b Weighed,
+        spec: &'b PodSpec,
+    ) -> impl Iterator<Item = (Arc<str>, bool)> + 'b {
+        let class = self.ledger.nodes.class(class_index);
+        let fixed = spec.node_name.as_deref().filter(|name| !name.is_empty());
+        let fitting = move |name: Arc<str>| {
+            let entry = self
+                .ledger
+                .nodes
+                .get(&name)
+                .filter(|entry| entry.class == class_index)?;
+            let now = match node_matches(spec, &entry.node) {
+                Fit::Now => true,
+                Fit::Later(_) => false,
+                Fit::Never(_) => return None,
+            };
+            self.fits(&name, entry, &weighed.standings)
+                .both()
+                .then_some((name, now))
+        };
+        let named = fixed.map(Arc::<str>::from).into_iter().filter_map(fitting);
+        let changed = self
+            .changed
+            .keys()
+            .filter(move |_| fixed.is_none())
+            .cloned()
+            .filter_map(fitting);
+        let indexed = class
+            .filter(|_| fixed.is_none())
+            .into_iter()
+            .flat_map(move |class| with_room(class, weighed))
+            .filter(|name| !self.changed.contains_key(*name))
+            .cloned()
+            .filter_map(fitting);
+        named.chain(changed).chain(indexed)
+    }
+
+    /// Places several pods together; the places in their order.
+    pub(crate) fn place_all(&mut self, asks: &[&Ask]) -> Option<Vec<Arc<str>>> {
+        let mut order: Vec<usize> = (0..asks.len()).collect();
+        order.sort_by_key(|index| std::cmp::Reverse(asks.get(*index).map_or(Share::ZERO, |ask| ask.size())));
+        let mut places = vec![None; asks.len()];
+        let mut steps = 0;
+        self.descend(asks, &order, &mut places, &mut steps)
+            .then(|| places.into_iter().flatten().collect())
+    }
+
+    fn descend(
+        &mut self,
+        asks: &[&Ask],
+        order: &[usize],
+        places: &mut [Option<Arc<str>>],
+        steps: &mut u32,
+    ) -> bool {
+        let Some((first, rest)) = order.split_first() else {
+            return true;
+        };
+        let Some(ask) = asks.get(*first) else { return false };
+        // Nodes that are alike and equally full lead to the same end; one of them is enough.
+        let mut tried: BTreeSet<(usize, Vec<Load>)> = BTreeSet::new();
+        let choices: Vec<(usize, Arc<str>)> = ask
+            .weighed
+            .iter()
+            .flat_map(|(class, weighed)| {
+                self.places(*class, weighed, &ask.spec)
+                    .take(MOST_MOVED)
+                    .map(|(name, _)| (*class, name))
+            })
+            .collect();
+        let selective = is_selective(&ask.spec)
+            || rest
+                .iter()
+                .any(|i| asks.get(*i).is_some_and(|a| is_selective(&a.spec)));
+        for (class, name) in choices {
+            *steps += 1;
+            if *steps > MOST_STEPS {
+                return false;
+            }
+            let Some(weighed) = ask.weighed.get(&class) else {
+                continue;
+            };
+            let Some(entry) = self.ledger.nodes.get(&name) else {
+                continue;
+            };
+            if !selective && !tried.insert((class, self.loads(&name, entry).to_vec())) {
+                continue;
+            }
+            self.add(&name, &weighed.standings);
+            if let Some(place) = places.get_mut(*first) {
+                *place = Some(name.clone());
+            }
+            if self.descend(asks, rest, places, steps) {
+                return true;
+            }
+            self.remove(&name, &weighed.standings);
+        }
+        false
+    }
+}
+
+/// Whether a pod tells nodes of a kind apart.
+fn is_selective(spec: &PodSpec) -> bool {
+    !spec.node_selector.is_empty() || spec.affinity.is_some() || spec.node_name.is_some()
+}
+
+/// Nodes of a kind by the room on the first pool that the pod asks for.
+fn with_room<'a>(class: &'a Class, weighed: &'a Weighed) -> impl Iterator<Item = &'a Arc<str>> {
+    let asked = class.pools.iter().zip(&weighed.standings).enumerate();
+    let first = asked.into_iter().find(|(_, (_, standing))| standing.slots > 0);
+    first
+        .into_iter()
+        .flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
+}
+
+/// Where a new pod goes when others move for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Joint {
+    pub(crate) place: Arc<str>,
+    /// Holders and their new tentative places.
+    pub(crate) moves: Vec<(Arc<str>, Arc<str>)>,
+}
+
+/// A joint placement of a new pod and everybody whose place is still tentative.
+pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Joint> {
+    let mut overlay = base.clone();
+    let mut moved: Vec<(&Holder, Ask)> = Vec::new();
+    for holder in ledger
+        .holders()
+        .filter(|holder| holder.place.is_some() && holder.place != holder.node)
+    {
+        let shared = holder.standings.iter().any(|standing| !standing.holds.is_empty());
+        if !shared {
+            continue;
+        }
+        if moved.len() >= MOST_MOVED {
+            return None;
+        }
+        let Some(asks) = Ask::of(ledger, holder) else {
+            continue;
+        };
+        overlay.without(holder);
+        moved.push((holder, asks));
+    }
+    let asks: Vec<&Ask> = std::iter::once(ask)
+        .chain(moved.iter().map(|(_, ask)| ask))
+        .collect();
+    let mut places = overlay.place_all(&asks)?.into_iter();
+    let place = places.next()?;
+    let moves = moved
+        .iter()
+        .zip(places)
+        .filter(|((holder, _), to)| holder.place.as_ref() != Some(to))
+        .map(|((holder, _), to)| (holder.uid.clone(), to))
+        .collect();
+    Some(Joint { place, moves })
+}

@@ -1,0 +1,103 @@
+//! Keeping accounts straight when the scheduler takes another place than admission found.
+//!
+//! A pod that was admitted here and stands on a node beyond its budget is accounted on another node that could take it:
+//! the *number* of pods admitted stays what a joint placement can hold, even where the scheduler packs them badly.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use super::search::{Ask, Overlay};
+use super::{Holder, Ledger};
+
+impl Ledger {
+    /// Finds a tentative place for a pod that has none.
+    pub(super) fn place_again(&mut self, uid: &Arc<str>) {
+        let Some(holder) = self.holders.get(uid) else {
+            return;
+        };
+        if !holder.movable() {
+            return;
+        }
+        let Some(ask) = Ask::of(self, holder) else { return };
+        if let Some(place) = Overlay::new(self).find(&ask, &BTreeSet::new()) {
+            self.account(uid, &place);
+        }
+    }
+
+    /// Moves away what can move while a node is above its budget, and brings back what stands on it.
+    pub(super) fn settle(&mut self, node: &str) {
+        self.settle_towards(node, None);
+    }
+
+    /// The same, trying `preferred` first for what moves.
+    pub(super) fn settle_towards(&mut self, node: &str, preferred: Option<&Arc<str>>) {
+        self.bring_back(node);
+        let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
+        while self.is_over(node) {
+            let mut candidates: Vec<&Holder> = self
+                .nodes
+                .get(node)
+                .into_iter()
+                .flat_map(|entry| &entry.accounted)
+                .filter_map(|uid| self.holders.get(uid))
+                .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
+                .collect();
+            // Tentative places move before pods that really stand here, and the latest before the earliest.
+            candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
+            let found = candidates.into_iter().find_map(|holder| {
+                let ask = Ask::of(self, holder)?;
+                let overlay = Overlay::new(self);
+                let preferred = preferred.filter(|name| {
+                    self.nodes.get(name).is_some_and(|entry| {
+                        ask.weighed
+                            .get(&entry.class)
+                            .is_some_and(|weighed| overlay.fits(name, entry, &weighed.standings).both())
+                    })
+                });
+                let place = preferred.cloned().or_else(|| overlay.find(&ask, &here))?;
+                Some((holder.uid.clone(), place))
+            });
+            let Some((uid, place)) = found else { return };
+            self.account(&uid, &place);
+        }
+    }
+
+    /// Accounts a node's own pods on it again where there is room.
+    fn bring_back(&mut self, node: &str) {
+        let away: Vec<Arc<str>> = self
+            .bound_to(node)
+            .filter(|holder| holder.place.as_deref() != Some(node))
+            .map(|holder| holder.uid.clone())
+            .collect();
+        for uid in away {
+            let Some(entry) = self.nodes.get(node) else { return };
+            let Some(class) = self.nodes.class(entry.class) else {
+                return;
+            };
+            let Some(holder) = self.holders.get(&uid) else {
+                continue;
+            };
+            let standings = self.standings(holder, class);
+            if Overlay::new(self).fits(node, entry, &standings).memory {
+                self.account(&uid, node);
+            }
+        }
+    }
+
+    fn is_over(&self, node: &str) -> bool {
+        let Some(entry) = self.nodes.get(node) else {
+            return false;
+        };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
+        let budget = class.device_policy.device.budget;
+        entry
+            .node
+            .pools
+            .iter()
+            .zip(&entry.loads)
+            .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool) > budget)
+    }
+}

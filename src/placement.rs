@@ -1,0 +1,3 @@
+//! Where a pod can stand.
+
+pub mod candidates;

@@ -1,0 +1,199 @@
+//! What a policy says that has no effect in this release. Nothing is dropped in silence.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::check::at;
+use super::spec::{
+    Access, AccessRule, GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, Tenants,
+    ThreadPercentage, Trust,
+};
+use super::tree::Tree;
+use super::{DefaultFraction, Enforcement, Evidence};
+
+/// A field of a policy that was accepted and does not do all that it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Name of the file or object.
+    pub source: Arc<str>,
+    /// Line, from one; absent where the policy did not come as text.
+    pub line: Option<u64>,
+    /// The field.
+    pub field: String,
+    /// What about it.
+    pub message: String,
+}
+
+impl fmt::Display for Notice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.source)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}: {}", self.field, self.message)
+    }
+}
+
+/// Every notice about a document. What says the same as the built-in default gives none.
+pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tree) -> Vec<Notice> {
+    let mut fields = Vec::new();
+    if let Some(spec) = &document.spec {
+        matches(spec, &mut fields);
+        device(spec, &mut fields);
+        mps_and_mig(spec, &mut fields);
+        access(spec.access.as_ref(), &mut fields);
+        others(spec, &mut fields);
+    }
+    let mut notices: Vec<Notice> = fields
+        .into_iter()
+        .map(|(field, message)| Notice {
+            source: Arc::clone(source),
+            line: tree.find(&at(field)).map(|at| at.line),
+            field: field.to_owned(),
+            message,
+        })
+        .collect();
+    notices.sort_by_key(|notice| notice.line);
+    notices
+}
+
+type Fields = Vec<(&'static str, String)>;
+
+fn later(field: &'static str, differs: bool, fields: &mut Fields) {
+    if differs {
+        fields.push((field, "accepted, without effect yet".to_owned()));
+    }
+}
+
+fn later_because(field: &'static str, differs: bool, why: &str, fields: &mut Fields) {
+    if differs {
+        fields.push((field, format!("accepted, without effect yet: {why}")));
+    }
+}
+
+fn matches(spec: &Spec, fields: &mut Fields) {
+    let Some(matches) = &spec.matches else { return };
+    later_because(
+        "spec.match.expression",
+        matches.expression.is_some(),
+        "expressions are not evaluated, and until they are this policy applies to nothing",
+        fields,
+    );
+    if matches.nodes.is_some() {
+        let why = "without effect beside match.nodes: invocations are read before any node is considered";
+        if spec.engines.as_ref().is_some_and(|engines| !engines.is_empty()) {
+            fields.push(("spec.engines", why.to_owned()));
+        }
+        if spec
+            .sources
+            .as_ref()
+            .is_some_and(|sources| sources.config_maps == Some(LookUp::Never))
+        {
+            fields.push(("spec.sources.configMaps", why.to_owned()));
+        }
+    }
+}
+
+fn device(spec: &Spec, fields: &mut Fields) {
+    let Some(device) = &spec.device else { return };
+    let differs = device
+        .tenants
+        .as_ref()
+        .is_some_and(|tenants| *tenants != Tenants::Any);
+    later("spec.device.tenants", differs, fields);
+    let all = [Evidence::Any, Evidence::Spread, Evidence::Observed];
+    let differs = device.evidence.as_ref().is_some_and(|evidence| {
+        evidence.as_slice() != [Evidence::Any] && !all.iter().all(|grade| evidence.contains(grade))
+    });
+    later_because(
+        "spec.device.evidence",
+        differs,
+        "the only grade that is worked out is any",
+        fields,
+    );
+}
+
+fn mps_and_mig(spec: &Spec, fields: &mut Fields) {
+    if let Some(Mps {
+        memory_limit,
+        thread_percentage,
+        r#override,
+    }) = &spec.mps
+    {
+        later(
+            "spec.mps.memoryLimit",
+            memory_limit.is_some_and(|limit| limit != MpsMemoryLimit::Footprint),
+            fields,
+        );
+        let differs = thread_percentage.is_some_and(|percentage| percentage != ThreadPercentage::FairShare);
+        later("spec.mps.threadPercentage", differs, fields);
+        later("spec.mps.override", *r#override == Some(true), fields);
+    }
+    let profiles = spec.mig.as_ref().and_then(|mig| mig.profiles.as_ref());
+    later(
+        "spec.mig.profiles",
+        profiles.is_some_and(|profiles| *profiles != MigProfiles::Any),
+        fields,
+    );
+}
+
+fn access(access: Option<&Access>, fields: &mut Fields) {
+    let Some(access) = access else { return };
+    let differs = |rule: Option<AccessRule>, default| rule.is_some_and(|rule| rule != default);
+    later(
+        "spec.access.visibleDevices",
+        differs(access.visible_devices, AccessRule::Deny),
+        fields,
+    );
+    later(
+        "spec.access.privileged",
+        differs(access.privileged, AccessRule::Ignore),
+        fields,
+    );
+    later(
+        "spec.access.devicePaths",
+        differs(access.device_paths, AccessRule::Warn),
+        fields,
+    );
+    let classes = access
+        .runtime_classes
+        .as_ref()
+        .is_some_and(|classes| !classes.is_empty());
+    later("spec.access.runtimeClasses", classes, fields);
+}
+
+fn others(spec: &Spec, fields: &mut Fields) {
+    let enforced = matches!(spec.enforcement, Some(Enforcement::Binding | Enforcement::Gated));
+    later_because(
+        "spec.enforcement",
+        enforced,
+        "every level acts as admission",
+        fields,
+    );
+    let fraction = spec
+        .defaults
+        .as_ref()
+        .and_then(|defaults| defaults.gpu_memory_utilization.as_ref());
+    later_because(
+        "spec.defaults.gpuMemoryUtilization",
+        fraction.is_some_and(|fraction| *fraction != DefaultFraction::None),
+        "nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
+        fields,
+    );
+    let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);
+    later("spec.sources.secrets", secrets == Some(LookUp::Get), fields);
+    let trust = spec
+        .declarations
+        .as_ref()
+        .and_then(|declarations| declarations.trust.as_ref());
+    later(
+        "spec.declarations.trust",
+        trust.is_some_and(|trust| *trust != Trust::Never),
+        fields,
+    );
+    later(
+        "spec.models",
+        spec.models.as_ref().is_some_and(|models| !models.is_empty()),
+        fields,
+    );
+}

@@ -1,0 +1,236 @@
+//! From a document to a [`Policy`]: what the document leaves out comes from the built-in default.
+
+use std::collections::BTreeMap;
+
+use super::spec::{
+    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead, Unknown,
+    VllmOverhead,
+};
+use super::value::{CodeName, MibCount};
+use super::{
+    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, PerSlot,
+    Policy, Reserve, Selector, UnknownRule, UnknownRules,
+};
+use crate::engine::ImageRule;
+use crate::finding::{Code, Severity};
+use crate::units::{Mib, Share};
+use crate::workload::pod::Requirement;
+
+/// What the built-in default itself is read over: nothing may be promised. A test sees to it that the built-in default
+/// leaves none of this standing.
+pub(crate) fn blank() -> Policy {
+    Policy {
+        name: String::new(),
+        priority: 0,
+        matches: Matches::default(),
+        mode: Mode::Enforce,
+        severities: BTreeMap::new(),
+        device: DevicePolicy {
+            budget: Share::ZERO,
+            reserve: Reserve {
+                fraction: Share::WHOLE,
+                at_least: Mib::ZERO,
+                mig: Mib::ZERO,
+            },
+            per_slot: PerSlot::FairShare,
+            evidence: Vec::new(),
+        },
+        enforcement: Enforcement::Gated,
+        missing_facts: MissingFacts::Deny,
+        growth: Vec::new(),
+        overheads: Overheads {
+            vllm_before_0_7: Mib::ZERO,
+            vllm_before_0_20: Mib::ZERO,
+            vllm_since_0_20: Mib::ZERO,
+            vllm_eager_before_0_20: Mib::ZERO,
+            vllm_unknown_version: Mib::ZERO,
+            vllm_tp2: Mib::ZERO,
+            vllm_tp4: Mib::ZERO,
+            vllm_tp8: Mib::ZERO,
+            sglang: Mib::ZERO,
+            other: Mib::ZERO,
+        },
+        unknown: UnknownRules {
+            exclusive: UnknownRule::Deny,
+            time_sliced: UnknownRule::Deny,
+            mps: UnknownRule::Deny,
+            mig: UnknownRule::Deny,
+        },
+        default_fraction: DefaultFraction::FairShare,
+        read_config_maps: false,
+        engines: Vec::new(),
+        messages: Messages {
+            other_namespaces: true,
+            contact: None,
+            link: None,
+        },
+    }
+}
+
+/// The policy that a checked document makes over `base`.
+pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
+    let mut policy = Policy {
+        priority: 0,
+        matches: Matches::default(),
+        ..base.clone()
+    };
+    policy.name = document
+        .metadata
+        .and_then(|metadata| metadata.name)
+        .unwrap_or_default();
+    let Some(spec) = document.spec else { return policy };
+    if let Some(matches) = spec.matches {
+        policy.matches = Matches {
+            namespaces: matches.namespaces.map(selector),
+            pods: matches.pods.map(selector),
+            // A selector that asks for nothing needs no node to be known.
+            nodes: matches.nodes.map(selector).filter(|nodes| !nodes.is_empty()),
+            expression: matches.expression,
+        };
+    }
+    set(&mut policy.priority, spec.priority);
+    set(&mut policy.mode, spec.mode);
+    if let Some(codes) = spec.codes {
+        set_severities(&mut policy.severities, codes);
+    }
+    if let Some(device) = spec.device {
+        set_device(&mut policy.device, device);
+    }
+    set(&mut policy.enforcement, spec.enforcement);
+    if let Some(placement) = spec.placement {
+        set(
+            &mut policy.growth,
+            placement
+                .growth
+                .map(|growth| growth.into_iter().map(selector).collect()),
+        );
+        set(&mut policy.missing_facts, placement.missing_facts);
+    }
+    if let Some(overhead) = spec.overhead {
+        set_overheads(&mut policy.overheads, overhead);
+    }
+    if let Some(unknown) = spec.unknown {
+        set_unknown(&mut policy.unknown, unknown);
+    }
+    set(
+        &mut policy.default_fraction,
+        spec.defaults.and_then(|defaults| defaults.gpu_memory_utilization),
+    );
+    let config_maps = spec.sources.and_then(|sources| sources.config_maps);
+    set(
+        &mut policy.read_config_maps,
+        config_maps.map(|look_up| look_up == LookUp::Get),
+    );
+    set(
+        &mut policy.engines,
+        spec.engines
+            .map(|engines| engines.into_iter().map(image_rule).collect()),
+    );
+    if let Some(messages) = spec.messages {
+        set_messages(&mut policy.messages, messages);
+    }
+    policy
+}
+
+fn set<T>(field: &mut T, given: Option<T>) {
+    if let Some(given) = given {
+        *field = given;
+    }
+}
+
+fn set_mib(field: &mut Mib, given: Option<MibCount>) {
+    set(field, given.map(|count| count.0));
+}
+
+pub(crate) fn selector(written: LabelSelector) -> Selector {
+    let requirement = |entry: super::spec::LabelRequirement| Requirement {
+        key: entry.key.unwrap_or_default(),
+        operator: entry
+            .operator
+            .map(|operator| operator.as_str().to_owned())
+            .unwrap_or_default(),
+        values: entry.values.unwrap_or_default(),
+    };
+    Selector {
+        labels: written.match_labels.unwrap_or_default(),
+        expressions: written
+            .match_expressions
+            .unwrap_or_default()
+            .into_iter()
+            .map(requirement)
+            .collect(),
+    }
+}
+
+fn set_severities(severities: &mut BTreeMap<Code, Severity>, codes: Codes) {
+    let lists = [
+        (codes.error, Severity::Error),
+        (codes.warning, Severity::Warning),
+        (codes.info, Severity::Info),
+    ];
+    for (list, severity) in lists {
+        for CodeName(code) in list.unwrap_or_default() {
+            severities.insert(code, severity);
+        }
+    }
+}
+
+fn set_device(into: &mut DevicePolicy, device: Device) {
+    set(&mut into.budget, device.budget.map(|budget| budget.0.share()));
+    if let Some(reserve) = device.reserve {
+        set(
+            &mut into.reserve.fraction,
+            reserve.fraction.map(|fraction| fraction.0),
+        );
+        set_mib(&mut into.reserve.at_least, reserve.at_least);
+        set_mib(&mut into.reserve.mig, reserve.mig);
+    }
+    set(&mut into.per_slot, device.per_slot);
+    set(&mut into.evidence, device.evidence);
+}
+
+fn set_overheads(into: &mut Overheads, overhead: Overhead) {
+    let VllmOverhead {
+        before_0_7,
+        before_0_20,
+        since_0_20,
+        eager_before_0_20,
+        unknown_version,
+        tp2,
+        tp4,
+        tp8,
+    } = overhead.vllm.unwrap_or_default();
+    set_mib(&mut into.vllm_before_0_7, before_0_7);
+    set_mib(&mut into.vllm_before_0_20, before_0_20);
+    set_mib(&mut into.vllm_since_0_20, since_0_20);
+    set_mib(&mut into.vllm_eager_before_0_20, eager_before_0_20);
+    set_mib(&mut into.vllm_unknown_version, unknown_version);
+    set_mib(&mut into.vllm_tp2, tp2);
+    set_mib(&mut into.vllm_tp4, tp4);
+    set_mib(&mut into.vllm_tp8, tp8);
+    set_mib(&mut into.sglang, overhead.sglang);
+    set_mib(&mut into.other, overhead.other);
+}
+
+fn set_unknown(into: &mut UnknownRules, unknown: Unknown) {
+    set(&mut into.exclusive, unknown.exclusive);
+    set(&mut into.time_sliced, unknown.time_sliced);
+    set(&mut into.mps, unknown.mps);
+    set(&mut into.mig, unknown.mig);
+}
+
+fn image_rule(rule: EngineRule) -> ImageRule {
+    ImageRule {
+        images: rule.images.unwrap_or_default(),
+        engine: rule.engine,
+        version: rule.version,
+        entrypoint: rule.entrypoint.unwrap_or_default(),
+        variables: rule.variables.unwrap_or_default(),
+    }
+}
+
+fn set_messages(into: &mut Messages, messages: MessageSpec) {
+    set(&mut into.other_namespaces, messages.other_namespaces);
+    into.contact = messages.contact.or(into.contact.take());
+    into.link = messages.link.or(into.link.take());
+}

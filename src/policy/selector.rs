@@ -1,0 +1,95 @@
+//! For which pods and devices a policy applies.
+
+use std::collections::BTreeMap;
+
+use crate::workload::pod::Requirement;
+
+/// A Kubernetes label selector: all of it must match; an empty one matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Selector {
+    /// Labels that must be equal.
+    pub labels: BTreeMap<String, String>,
+    /// Further requirements: `In`, `NotIn`, `Exists`, `DoesNotExist`.
+    pub expressions: Vec<Requirement>,
+}
+
+impl Selector {
+    /// Whether all of it matches, with Kubernetes' meaning: `NotIn` holds for a label that is absent.
+    #[must_use]
+    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+            && self
+                .expressions
+                .iter()
+                .all(|requirement| holds(requirement, labels))
+    }
+
+    /// Whether it asks for nothing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.expressions.is_empty()
+    }
+}
+
+fn holds(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
+    let value = labels.get(&requirement.key);
+    match requirement.operator.as_str() {
+        "In" => value.is_some_and(|value| requirement.values.contains(value)),
+        "NotIn" => value.is_none_or(|value| !requirement.values.contains(value)),
+        "Exists" => value.is_some(),
+        "DoesNotExist" => value.is_none(),
+        // A policy file with another operator is refused when it is read.
+        _ => false,
+    }
+}
+
+/// For what a policy applies: all that is given has to match.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Matches {
+    /// Labels of the namespace.
+    pub namespaces: Option<Selector>,
+    /// Labels of the pod.
+    pub pods: Option<Selector>,
+    /// Labels of the node.
+    pub nodes: Option<Selector>,
+    /// A CEL expression. Expressions are not evaluated yet: a policy that has one applies to nothing, because applying
+    /// it without would apply it to more than its author meant.
+    pub expression: Option<String>,
+}
+
+impl Matches {
+    /// Whether the policy applies to a pod. Without a node, a policy that selects nodes does not.
+    #[must_use]
+    pub fn pod(
+        &self,
+        namespace_labels: &BTreeMap<String, String>,
+        pod_labels: &BTreeMap<String, String>,
+        node_labels: Option<&BTreeMap<String, String>>,
+    ) -> bool {
+        let all = |selector: &Option<Selector>, labels: &BTreeMap<String, String>| {
+            selector.as_ref().is_none_or(|selector| selector.matches(labels))
+        };
+        let node = self
+            .nodes
+            .as_ref()
+            .is_none_or(|nodes| node_labels.is_some_and(|labels| nodes.matches(labels)));
+        self.expression.is_none()
+            && all(&self.namespaces, namespace_labels)
+            && all(&self.pods, pod_labels)
+            && node
+    }
+
+    /// Whether the policy speaks for the devices of a node: it selects by nodes alone, and they match.
+    #[must_use]
+    pub fn device(&self, node_labels: &BTreeMap<String, String>) -> bool {
+        self.by_nodes_alone() && self.nodes.as_ref().is_none_or(|nodes| nodes.matches(node_labels))
+    }
+
+    /// Whether neither namespaces nor pods nor an expression take part.
+    #[must_use]
+    pub fn by_nodes_alone(&self) -> bool {
+        self.namespaces.is_none() && self.pods.is_none() && self.expression.is_none()
+    }
+}

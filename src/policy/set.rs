@@ -1,0 +1,144 @@
+//! Every policy in force, and which one applies.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use super::error::{PolicyError, PolicyErrors};
+use super::file::{self, Document};
+use super::{Policy, PolicyRef};
+use crate::engine::ImageRule;
+
+/// Labels by key.
+type Labels = BTreeMap<String, String>;
+
+/// Every policy in force, in order of precedence: higher priority first, then by name; the built-in default last,
+/// whatever its number.
+#[derive(Clone, Debug)]
+pub struct PolicySet {
+    policies: Vec<PolicyRef>,
+    built_in: PolicyRef,
+}
+
+static BUILT_IN: LazyLock<PolicyRef> = LazyLock::new(|| Arc::new(file::built_in()));
+
+impl Default for PolicySet {
+    fn default() -> Self {
+        Self::built_in()
+    }
+}
+
+impl PolicySet {
+    /// The built-in default alone.
+    #[must_use]
+    pub fn built_in() -> Self {
+        Self {
+            policies: Vec::new(),
+            built_in: Arc::clone(&BUILT_IN),
+        }
+    }
+
+    /// These policies before the built-in default. Names are taken to be unique, as
+    /// [`from_documents`](Self::from_documents) checks.
+    #[must_use]
+    pub fn new(mut policies: Vec<Policy>) -> Self {
+        policies.sort_by(|a, b| b.priority.cmp(&a.priority).then_with(|| a.name.cmp(&b.name)));
+        Self {
+            policies: policies.into_iter().map(Arc::new).collect(),
+            ..Self::built_in()
+        }
+    }
+
+    /// The policies of every file together; two of the same name are an error.
+    pub fn from_documents(documents: Vec<Document>) -> Result<Self, PolicyErrors> {
+        let mut places: BTreeMap<&str, &Document> = BTreeMap::new();
+        let mut errors = Vec::new();
+        for document in &documents {
+            let Some(first) = places.get(document.policy.name.as_str()) else {
+                places.insert(&document.policy.name, document);
+                continue;
+            };
+            let line = first.line.map(|line| format!(":{line}")).unwrap_or_default();
+            errors.push(PolicyError {
+                source: Arc::clone(&document.source),
+                line: document.name_at.map(|(line, _)| line),
+                column: document.name_at.map(|(_, column)| column),
+                field: "metadata.name".to_owned(),
+                message: format!(
+                    "{:?} is the name of another policy too, at {}{line}; names are unique",
+                    document.policy.name, first.source
+                ),
+            });
+        }
+        if !errors.is_empty() {
+            return Err(PolicyErrors(errors));
+        }
+        Ok(Self::new(
+            documents.into_iter().map(|document| document.policy).collect(),
+        ))
+    }
+
+    /// The policy of a pod: the first whose selectors all match. `node_labels` are those of the node that the pod would
+    /// stand on; where there is none yet, policies that select nodes do not match.
+    #[must_use]
+    pub fn for_pod(
+        &self,
+        namespace_labels: &Labels,
+        pod_labels: &Labels,
+        node_labels: Option<&Labels>,
+    ) -> PolicyRef {
+        Arc::clone(self.of_pod(namespace_labels, pod_labels, node_labels))
+    }
+
+    fn of_pod(&self, namespace: &Labels, pod: &Labels, node: Option<&Labels>) -> &PolicyRef {
+        self.policies
+            .iter()
+            .find(|policy| policy.matches.pod(namespace, pod, node))
+            .unwrap_or(&self.built_in)
+    }
+
+    /// The policy of the devices of a node: the first of those that select by nodes alone.
+    #[must_use]
+    pub fn for_device(&self, node_labels: &Labels) -> PolicyRef {
+        let found = self
+            .policies
+            .iter()
+            .find(|policy| policy.matches.device(node_labels));
+        Arc::clone(found.unwrap_or(&self.built_in))
+    }
+
+    /// The platform's own images, as the policy of the pod names them. Invocations are read before any node is
+    /// considered, so policies that select nodes have no part in this.
+    #[must_use]
+    pub fn engine_rules(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &[ImageRule] {
+        &self.of_pod(namespace_labels, pod_labels, None).engines
+    }
+
+    /// Whether the policy of a pod can differ from node to node.
+    #[must_use]
+    pub fn depends_on_nodes(&self) -> bool {
+        self.policies.iter().any(|policy| policy.matches.nodes.is_some())
+    }
+
+    /// Which policies with a node selector match these labels: nodes with the same answer are treated alike.
+    #[must_use]
+    pub(crate) fn node_signature(&self, labels: &Labels) -> Vec<bool> {
+        let selectors = self
+            .policies
+            .iter()
+            .filter_map(|policy| policy.matches.nodes.as_ref());
+        selectors.map(|nodes| nodes.matches(labels)).collect()
+    }
+
+    /// The policies in order of precedence, the built-in default last.
+    pub fn iter(&self) -> impl Iterator<Item = &PolicyRef> {
+        self.policies.iter().chain(std::iter::once(&self.built_in))
+    }
+
+    /// Their names, in the same order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.iter().map(|policy| policy.name.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! What answers a review: the ledger behind its lock, and the look-ups that come before.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use futures::future::BoxFuture;
+
+use super::metrics::Metrics;
+use crate::admission::Scale;
+use crate::decision::{Operation, Question, Verdict, judge, prepare};
+use crate::engine::{LookUp, NoSources, Sources};
+use crate::ledger::{Ledger, Moment};
+use crate::workload::pod::Pod;
+use crate::workload::{Workload, WorkloadKind};
+
+/// What can be asked of the cluster before a decision.
+pub trait LookUps: Send + Sync + 'static {
+    /// The ConfigMaps of these names, within 300 ms. `allowed` is the policy's `sources.configMaps`. What is not
+    /// found, not allowed or not there in time is in the result as such.
+    fn config_maps<'a>(
+        &'a self,
+        namespace: &'a str,
+        names: &'a BTreeSet<String>,
+        allowed: bool,
+    ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>>;
+
+    /// Labels of a namespace; empty where it is not known.
+    fn namespace_labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, BTreeMap<String, String>>;
+
+    /// The workload whose scale is changed; `None` where it is not known, and then nothing is said about the change.
+    fn workload<'a>(
+        &'a self,
+        _kind: WorkloadKind,
+        _namespace: &'a str,
+        _name: &'a str,
+    ) -> BoxFuture<'a, Option<Workload>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+/// No cluster: every ConfigMap is unread and no namespace has labels.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoLookUps;
+
+impl LookUps for NoLookUps {
+    fn config_maps<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a BTreeSet<String>,
+        _: bool,
+    ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>> {
+        Box::pin(std::future::ready(Box::new(NoSources) as _))
+    }
+
+    fn namespace_labels<'a>(&'a self, _: &'a str) -> BoxFuture<'a, BTreeMap<String, String>> {
+        Box::pin(std::future::ready(BTreeMap::new()))
+    }
+}
+
+/// A verdict, carried out.
+#[derive(Clone, Debug)]
+pub struct Decision {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// UID of the reservation that was made for it.
+    pub reserved: Option<String>,
+}
+
+/// ConfigMaps (of the pod's namespace) that could tell what an object takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NamedConfigMaps {
+    /// Their names.
+    pub names: BTreeSet<String>,
+    /// Whether the policy lets them be read.
+    pub allowed: bool,
+}
+
+/// Decides and reserves. Synchronous: all that takes time was looked up before.
+pub trait Decider: Send + Sync + 'static {
+    /// What to look up before the decision.
+    fn config_maps(&self, question: &Question) -> NamedConfigMaps;
+
+    /// Whether the object asks for a GPU at all, or cannot be read.
+    fn concerns_gpus(&self, question: Question) -> bool;
+
+    /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
+    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
+
+    /// Gives a reservation back.
+    fn release(&self, uid: &str);
+}
+
+/// A clock that only goes forward, from the start of the process.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// Starts at zero now.
+    #[must_use]
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Milliseconds since the start.
+    #[must_use]
+    pub fn now(&self) -> Moment {
+        Moment(u64::try_from(self.0.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
+/// The core's decision over a ledger that others fill.
+#[derive(Debug)]
+pub struct LedgerDecider {
+    ledger: Arc<Mutex<Ledger>>,
+    clock: Clock,
+}
+
+impl LedgerDecider {
+    /// Over this ledger; `clock` is the one that its filler uses.
+    #[must_use]
+    pub fn new(ledger: Arc<Mutex<Ledger>>, clock: Clock) -> Self {
+        Self { ledger, clock }
+    }
+
+    /// A panic while the lock was held leaves a ledger that the watch mends (each fact is set whole); refusing every
+    /// pod from then on would not be mended by anything.
+    fn lock(&self) -> MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(|poisoned| {
+            tracing::error!("the ledger's lock was held by a task that panicked; going on with its content");
+            self.ledger.clear_poison();
+            poisoned.into_inner()
+        })
+    }
+}
+
+impl Decider for LedgerDecider {
+    fn config_maps(&self, question: &Question) -> NamedConfigMaps {
+        let mut names = named_config_maps(&question.workload.pod);
+        if let Some(old) = &question.old {
+            names.extend(named_config_maps(&old.pod));
+        }
+        if names.is_empty() {
+            return NamedConfigMaps::default();
+        }
+        let pod_labels = &question.workload.pod.metadata.labels;
+        let policies = Arc::clone(self.lock().policies());
+        let policy = policies.for_pod(&question.namespace_labels, pod_labels, None);
+        NamedConfigMaps {
+            names,
+            allowed: policy.read_config_maps,
+        }
+    }
+
+    fn concerns_gpus(&self, question: Question) -> bool {
+        let policies = Arc::clone(self.lock().policies());
+        !question.workload.deleting && prepare(question, &policies, &NoSources).concerns_gpus()
+    }
+
+    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
+        let dry_run = question.dry_run;
+        let policies = Arc::clone(self.lock().policies());
+        let mut prepared = prepare(question, &policies, sources);
+        let mut ledger = self.lock();
+        if !Arc::ptr_eq(&policies, ledger.policies()) {
+            // They were reloaded in between: judged by one set, whole.
+            let policies = Arc::clone(ledger.policies());
+            prepared = prepare(prepared.question().clone(), &policies, sources);
+        }
+        let mut verdict = judge(&prepared, &ledger);
+        let reservation = if verdict.admit && !dry_run {
+            verdict.reservation.take()
+        } else {
+            None
+        };
+        let reserved = reservation.map(|reservation| {
+            let uid = reservation.uid.clone();
+            ledger.commit(reservation, self.clock.now());
+            uid
+        });
+        drop(ledger);
+        Decision { verdict, reserved }
+    }
+
+    fn release(&self, uid: &str) {
+        self.lock().release(uid);
+    }
+}
+
+/// Every ConfigMap that a pod's containers name for environment or files.
+fn named_config_maps(pod: &Pod) -> BTreeSet<String> {
+    let spec = &pod.spec;
+    let containers = spec
+        .init_containers
+        .iter()
+        .chain(&spec.containers)
+        .chain(&spec.ephemeral_containers);
+    let of_environment = containers.flat_map(|container| {
+        let keys = container.env.iter().filter_map(|variable| {
+            variable
+                .value_from
+                .as_ref()?
+                .config_map_key_ref
+                .as_ref()
+                .map(|key| key.name.clone())
+        });
+        let whole = container
+            .env_from
+            .iter()
+            .filter_map(|source| Some(source.config_map_ref.as_ref()?.name.clone()));
+        keys.chain(whole)
+    });
+    let of_volumes = spec
+        .volumes
+        .iter()
+        .filter_map(|volume| Some(volume.config_map.as_ref()?.name.clone()));
+    of_environment
+        .chain(of_volumes)
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// A reservation whose answer has not been taken yet. Dropping it gives the reservation back.
+pub(super) struct Reserved {
+    decider: Arc<dyn Decider>,
+    metrics: Arc<Metrics>,
+    uid: Option<String>,
+}
+
+impl Reserved {
+    pub(super) fn new(decider: Arc<dyn Decider>, metrics: Arc<Metrics>, uid: String) -> Self {
+        Self {
+            decider,
+            metrics,
+            uid: Some(uid),
+        }
+    }
+
+    /// The answer is on its way: the reservation stands.
+    pub(super) fn keep(mut self) {
+        self.uid = None;
+    }
+}
+
+impl Drop for Reserved {
+    fn drop(&mut self) {
+        if let Some(uid) = self.uid.take() {
+            tracing::info!(
+                uid,
+                "the caller went away before the answer: reservation given back"
+            );
+            self.metrics.released();
+            self.decider.release(&uid);
+        }
+    }
+}
+
+/// The decision and the look-ups that it needs.
+#[derive(Clone)]
+pub struct Backend {
+    decider: Arc<dyn Decider>,
+    look_ups: Arc<dyn LookUps>,
+}
+
+impl Backend {
+    /// Of these two.
+    #[must_use]
+    pub fn new(decider: Arc<dyn Decider>, look_ups: Arc<dyn LookUps>) -> Self {
+        Self { decider, look_ups }
+    }
+
+    pub(super) fn decider(&self) -> &Arc<dyn Decider> {
+        &self.decider
+    }
+
+    /// Adds the labels of the namespace to a question.
+    pub(super) async fn label(&self, question: &mut Question, time: Duration) {
+        let namespace = question.workload.object.namespace.clone();
+        let look_up = self.look_ups.namespace_labels(&namespace);
+        let Ok(labels) = tokio::time::timeout(time, look_up).await else {
+            tracing::warn!(
+                namespace,
+                "labels of the namespace took too long; policies match it by name alone"
+            );
+            return;
+        };
+        // Its own name is in the question already, and the request is right about it.
+        for (key, value) in labels {
+            question.namespace_labels.entry(key).or_insert(value);
+        }
+    }
+
+    /// The ConfigMaps that the question needs.
+    pub(super) async fn sources(
+        &self,
+        question: &Question,
+        time: Duration,
+    ) -> Box<dyn Sources + Send + Sync> {
+        let NamedConfigMaps { names, allowed } = self.decider.config_maps(question);
+        if names.is_empty() {
+            return Box::new(NoSources);
+        }
+        let look_up = self
+            .look_ups
+            .config_maps(&question.workload.object.namespace, &names, allowed);
+        tokio::time::timeout(time, look_up)
+            .await
+            .unwrap_or_else(|_| Box::new(TooLate))
+    }
+
+    /// The question that a change of scale poses; `None` where the workload is not known.
+    pub(super) async fn scaled(&self, scale: &Scale, time: Duration) -> Option<Question> {
+        let look_up = self.look_ups.workload(scale.kind, &scale.namespace, &scale.name);
+        let mut workload = tokio::time::timeout(time, look_up).await.ok().flatten()?;
+        let mut old = workload.clone();
+        if let Some(replicas) = scale.old_replicas {
+            old.replicas.desired = replicas;
+        }
+        workload.replicas.desired = scale.replicas;
+        let name = ("kubernetes.io/metadata.name".to_owned(), scale.namespace.clone());
+        Some(Question {
+            operation: Operation::Update,
+            workload,
+            old: Some(old),
+            namespace_labels: BTreeMap::from([name]),
+            by_node: false,
+            scale_only: true,
+            dry_run: true,
+        })
+    }
+}
+
+/// The look-up of ConfigMaps did not end in time.
+struct TooLate;
+
+impl Sources for TooLate {
+    fn config_map(&self, _: &str, _: &str) -> LookUp<'_> {
+        LookUp::NotRead("the look-up took longer than its time limit")
+    }
+}

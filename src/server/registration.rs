@@ -1,0 +1,320 @@
+//! What the API server is told: which requests come here, and what happens when nobody answers.
+//!
+//! Nothing but pods that ask for a GPU can be held up. The conditions are CEL that the API server runs itself: what
+//! they leave out costs nothing and cannot be held. Every field that may be absent is asked for with `has()` first, since
+//! an error would refuse the request under `Fail` and let it pass unseen under `Ignore`.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+mod conditions;
+
+/// Name of both configurations.
+pub const NAME: &str = "vramgate";
+
+/// Where the API server finds the webhook.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// By URL; `/mutate` and `/validate` are appended.
+    Url(String),
+    /// By Service, port 443.
+    Service {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+    },
+}
+
+/// A target that the API server would refuse.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// Not a base URL.
+    #[error("{0:?} is not a base URL: write https://HOST[:PORT][/PATH], without user, query or fragment")]
+    Url(String),
+    /// Not a Service.
+    #[error("{0:?} is not a Service: write NAMESPACE/NAME")]
+    Service(String),
+}
+
+impl Target {
+    /// A base URL.
+    pub fn url(base: &str) -> Result<Self, TargetError> {
+        let rest = base
+            .strip_prefix("https://")
+            .ok_or_else(|| TargetError::Url(base.to_owned()))?;
+        let host = rest.split('/').next().unwrap_or_default();
+        let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '@' | '?' | '#' | '"' | '\\');
+        if host.is_empty() || host.starts_with(':') || rest.contains(bad) {
+            return Err(TargetError::Url(base.to_owned()));
+        }
+        Ok(Self::Url(base.trim_end_matches('/').to_owned()))
+    }
+
+    /// A Service as `NAMESPACE/NAME`.
+    pub fn service(text: &str) -> Result<Self, TargetError> {
+        let label = |text: &str| {
+            let inner = text
+                .bytes()
+                .all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+            inner && (1..=63).contains(&text.len()) && !text.starts_with('-') && !text.ends_with('-')
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if label(namespace) && label(name) => Ok(Self::Service {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(TargetError::Service(text.to_owned())),
+        }
+    }
+
+    fn client_config(&self, path: &str, ca_pem: Option<&str>) -> Value {
+        let mut config = match self {
+            Self::Url(base) => json!({ "url": format!("{base}{path}") }),
+            Self::Service { namespace, name } => {
+                json!({ "service": { "namespace": namespace, "name": name, "path": path, "port": 443 } })
+            }
+        };
+        if let Some(pem) = ca_pem {
+            config["caBundle"] = STANDARD.encode(pem).into();
+        }
+        config
+    }
+}
+
+/// What happens when nobody answers.
+#[derive(Clone, Copy)]
+enum Unanswered {
+    Fail,
+    Ignore,
+}
+
+/// One entry of a configuration.
+struct Entry<'a> {
+    /// First part of the name: `pods` of `pods.vramgate.io`.
+    name: &'a str,
+    path: &'a str,
+    rules: Vec<Value>,
+    unanswered: Unanswered,
+    seconds: u8,
+    side_effects: &'a str,
+    conditions: Vec<Value>,
+}
+
+impl Entry<'_> {
+    fn into_value(self, target: &Target, ca_pem: Option<&str>) -> Value {
+        json!({
+            "name": format!("{}.vramgate.io", self.name),
+            "clientConfig": target.client_config(self.path, ca_pem),
+            "rules": self.rules,
+            "failurePolicy": match self.unanswered { Unanswered::Fail => "Fail", Unanswered::Ignore => "Ignore" },
+            "matchPolicy": "Equivalent",
+            "matchConditions": self.conditions,
+            "sideEffects": self.side_effects,
+            "timeoutSeconds": self.seconds,
+            "admissionReviewVersions": ["v1"],
+        })
+    }
+}
+
+/// Both configurations: `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`. Without `ca_pem` there is
+/// no `caBundle` (something else fills it in).
+#[must_use]
+pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
+    let mut mutate = Entry {
+        name: "mutate",
+        path: "/mutate",
+        rules: vec![rule("", &["pods"], &["CREATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![condition("asks-for-a-gpu", &conditions::pod_asks())],
+    }
+    .into_value(target, ca_pem);
+    mutate["reinvocationPolicy"] = "IfNeeded".into();
+
+    let mut validating = vec![pods().into_value(target, ca_pem)];
+    validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
+    validating.push(scale().into_value(target, ca_pem));
+    vec![
+        configuration("MutatingWebhookConfiguration", &[mutate]),
+        configuration("ValidatingWebhookConfiguration", &validating),
+    ]
+}
+
+/// Group, resource and the path of the pod template of each kind that makes pods.
+const KINDS: [(&str, &str, &str); 7] = [
+    ("apps", "deployments", "spec.template"),
+    ("apps", "statefulsets", "spec.template"),
+    ("apps", "replicasets", "spec.template"),
+    ("", "replicationcontrollers", "spec.template"),
+    ("apps", "daemonsets", "spec.template"),
+    ("batch", "jobs", "spec.template"),
+    ("batch", "cronjobs", "spec.jobTemplate.spec.template"),
+];
+
+fn pods() -> Entry<'static> {
+    Entry {
+        name: "pods",
+        path: "/validate",
+        rules: vec![
+            rule("", &["pods"], &["CREATE", "UPDATE"]),
+            rule("", &["pods/ephemeralcontainers"], &["UPDATE"]),
+        ],
+        unanswered: Unanswered::Fail,
+        seconds: 3,
+        side_effects: "NoneOnDryRun",
+        conditions: vec![condition(
+            "asks-for-a-gpu-and-changes-it",
+            &conditions::pod_matters(),
+        )],
+    }
+}
+
+fn workload(&(group, resource, template): &(&'static str, &'static str, &'static str)) -> Entry<'static> {
+    Entry {
+        name: resource,
+        path: "/validate",
+        rules: vec![rule(group, &[resource], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("asks-for-a-gpu", &conditions::template_asks(template)),
+        ],
+    }
+}
+
+fn scale() -> Entry<'static> {
+    Entry {
+        name: "scale",
+        path: "/validate",
+        rules: vec![
+            rule(
+                "apps",
+                &["deployments/scale", "statefulsets/scale", "replicasets/scale"],
+                &["UPDATE"],
+            ),
+            rule("", &["replicationcontrollers/scale"], &["UPDATE"]),
+        ],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![condition("scales-up", &conditions::scales_up())],
+    }
+}
+
+fn rule(group: &str, resources: &[&str], operations: &[&str]) -> Value {
+    let version = "v1";
+    json!({
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": resources,
+        "operations": operations,
+        "scope": "Namespaced",
+    })
+}
+
+fn condition(name: &str, expression: &str) -> Value {
+    json!({ "name": name, "expression": expression })
+}
+
+fn configuration(kind: &str, webhooks: &[Value]) -> Value {
+    json!({
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": kind,
+        "metadata": { "name": NAME, "labels": { "app.kubernetes.io/name": NAME } },
+        "webhooks": webhooks,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries() -> Vec<Value> {
+        let target = Target::url("https://127.0.0.1:8443/").unwrap();
+        let both = webhook_config(&target, Some("PEM"));
+        both.iter()
+            .flat_map(|config| config["webhooks"].as_array().unwrap().clone())
+            .collect()
+    }
+
+    #[test]
+    fn only_pods_can_be_held_up() {
+        for entry in entries() {
+            let held = entry["failurePolicy"] == "Fail";
+            assert_eq!(held, entry["name"] == "pods.vramgate.io", "{entry}");
+            assert!(entry["timeoutSeconds"].as_u64().unwrap() <= 3);
+            assert_eq!(entry["matchPolicy"], "Equivalent");
+            assert!(!entry["matchConditions"].as_array().unwrap().is_empty());
+            for rule in entry["rules"].as_array().unwrap() {
+                assert_eq!(rule["scope"], "Namespaced");
+                assert!(!rule.to_string().contains('*'), "{rule}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_kind_has_its_entry() {
+        let names: Vec<String> = entries()
+            .iter()
+            .map(|entry| entry["name"].as_str().unwrap().replace(".vramgate.io", ""))
+            .collect();
+        assert_eq!(
+            names,
+            [
+                "mutate",
+                "pods",
+                "deployments",
+                "statefulsets",
+                "replicasets",
+                "replicationcontrollers",
+                "daemonsets",
+                "jobs",
+                "cronjobs",
+                "scale"
+            ]
+        );
+    }
+
+    #[test]
+    fn targets_become_what_the_api_server_reads() {
+        let entry = &entries()[0];
+        assert_eq!(
+            entry["clientConfig"],
+            json!({"url": "https://127.0.0.1:8443/mutate", "caBundle": "UEVN"})
+        );
+        let target = Target::service("gpu/vramgate").unwrap();
+        let config = &webhook_config(&target, None)[1];
+        assert_eq!(
+            config["webhooks"][0]["clientConfig"],
+            json!({"service": {"namespace": "gpu", "name": "vramgate", "path": "/validate", "port": 443}})
+        );
+    }
+
+    #[test]
+    fn what_is_no_target_is_refused() {
+        for text in [
+            "",
+            "http://x",
+            "https://",
+            "https://:8443",
+            "https://a@b",
+            "https://a?b",
+            "https://a#b",
+            "https:// a",
+        ] {
+            assert!(Target::url(text).is_err(), "{text}");
+        }
+        for text in ["", "vramgate", "a/", "/b", "A/b", "a/b/c", "-a/b"] {
+            assert!(Target::service(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! A cluster read from objects instead of a live API server: nodes, namespaces, ConfigMaps, workloads and pods.
+//!
+//! The command line and the webhook's `--cluster-state` fill a ledger from it, and `check` lets admitted objects join
+//! it, so that the next object of the input meets them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+
+use crate::device::catalogue::Catalogue;
+use crate::device::{GpuNode, inventory};
+use crate::engine::{LookUp, Sources};
+use crate::ledger::Ledger;
+use crate::manifest::{ManifestError, Object};
+use crate::policy::PolicySet;
+use crate::workload::owner::workload_owner;
+use crate::workload::pod::{Metadata, Node};
+use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
+
+mod join;
+
+/// Pods that a snapshot may hold, those without a GPU included.
+pub const MAX_PODS: usize = 100_000;
+
+/// Namespace, kind and name: what makes two objects the same one. Ordered so that the pods of a namespace lie together.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    namespace: String,
+    kind: String,
+    name: String,
+}
+
+impl Key {
+    fn of(workload: &Workload) -> Self {
+        let object = &workload.object;
+        Self {
+            namespace: object.namespace.clone(),
+            kind: object.kind.clone(),
+            name: object.name.clone(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    nodes: BTreeMap<String, Arc<Node>>,
+    namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    workloads: BTreeMap<Key, Arc<Workload>>,
+    policies: Vec<Object>,
+    pods_seen: usize,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct Named {
+    metadata: Metadata,
+}
+
+#[derive(Debug, Default, serde::Deserialize)]
+#[serde(default)]
+struct ConfigMap {
+    metadata: Metadata,
+    /// Values are kept as they stand; `null` is what an absent field means.
+    data: Option<BTreeMap<String, String>>,
+}
+
+impl Snapshot {
+    /// Takes an object that others are judged against: a node, a namespace, a ConfigMap or a policy. `false` for any
+    /// other kind, which is left alone.
+    pub fn add_context(&mut self, object: &Object) -> Result<bool, ManifestError> {
+        match (object.api_version(), object.kind()) {
+            ("v1", "Node") => {
+                let node: Node = decode(object)?;
+                named(object, &node.metadata)?;
+                self.nodes.insert(node.metadata.name.clone(), Arc::new(node));
+            }
+            ("v1", "Namespace") => {
+                let Named { metadata } = decode(object)?;
+                named(object, &metadata)?;
+                self.namespaces.insert(metadata.name, metadata.labels);
+            }
+            ("v1", "ConfigMap") => {
+                let ConfigMap { metadata, data } = decode(object)?;
+                named(object, &metadata)?;
+                let namespace = or_default(metadata.namespace);
+                self.config_maps
+                    .insert((namespace, metadata.name), data.unwrap_or_default());
+            }
+            (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
+                self.policies.push(object.clone())
+            }
+            // Read by what judges them; here they are known and stand in nobody's way.
+            ("v1", "ResourceQuota")
+            | ("scheduling.k8s.io/v1", "PriorityClass")
+            | ("node.k8s.io/v1", "RuntimeClass") => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes any object of a cluster. Kinds that play no part are left out.
+    pub fn add(&mut self, object: &Object) -> Result<(), ManifestError> {
+        if self.add_context(object)? {
+            return Ok(());
+        }
+        if (object.api_version(), object.kind()) == ("v1", "Pod") {
+            self.pods_seen += 1;
+            if self.pods_seen > MAX_PODS {
+                return Err(object.error(format!(
+                    "more than {MAX_PODS} pods; a snapshot may hold {MAX_PODS}: leave out namespaces without GPU pods"
+                )));
+            }
+        }
+        let Some(mut workload) = read_workload(object)? else {
+            return Ok(());
+        };
+        // Pods without a GPU hold nothing, and a large cluster has many.
+        if workload.kind != WorkloadKind::Pod || asks_for_gpu(&workload.pod) {
+            Self::identify(&mut workload);
+            self.workloads.insert(Key::of(&workload), Arc::new(workload));
+        }
+        Ok(())
+    }
+
+    /// Gives a pod without an identity one of its own: the ledger knows pods by UID.
+    fn identify(workload: &mut Workload) {
+        if workload.uid.is_empty() {
+            let object = &workload.object;
+            workload.uid = format!("{}/{}/{}", object.kind, object.namespace, object.name);
+            if workload.kind == WorkloadKind::Pod {
+                workload.pod.metadata.uid.clone_from(&workload.uid);
+            }
+        }
+    }
+
+    /// The object that stands in the cluster under the same kind, namespace and name.
+    #[must_use]
+    pub fn existing(&self, workload: &Workload) -> Option<&Workload> {
+        self.workloads.get(&Key::of(workload)).map(AsRef::as_ref)
+    }
+
+    /// The object of this kind, namespace and name.
+    #[must_use]
+    pub fn workload(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<&Workload> {
+        let key = Key {
+            namespace: namespace.to_owned(),
+            kind: kind.as_str().to_owned(),
+            name: name.to_owned(),
+        };
+        self.workloads.get(&key).map(AsRef::as_ref)
+    }
+
+    /// Labels of a namespace, with the one that every namespace has.
+    #[must_use]
+    pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        let mut labels = self.namespaces.get(namespace).cloned().unwrap_or_default();
+        labels.insert("kubernetes.io/metadata.name".to_owned(), namespace.to_owned());
+        labels
+    }
+
+    /// The policy objects, in the order in which they were read.
+    #[must_use]
+    pub fn policies(&self) -> &[Object] {
+        &self.policies
+    }
+
+    /// The nodes that offer a GPU, as the policies read them.
+    pub fn gpu_nodes<'a>(&'a self, policies: &'a PolicySet) -> impl Iterator<Item = GpuNode> + 'a {
+        self.nodes.values().filter_map(|node| {
+            let policy = policies.for_device(&node.metadata.labels);
+            inventory::read(node, policy.missing_facts, Catalogue::embedded())
+        })
+    }
+
+    /// Whether there is no node at all: then nothing can be judged.
+    #[must_use]
+    pub fn has_no_nodes(&self) -> bool {
+        self.nodes.is_empty()
+    }
+
+    /// What can be looked up, where the policy allows it.
+    #[must_use]
+    pub fn sources(&self, allowed: bool) -> &dyn Sources {
+        if allowed { self } else { &NotAllowed }
+    }
+
+    /// Puts nodes and pods into a ledger, pods in the order of namespace and name.
+    pub fn fill(&self, ledger: &mut Ledger) {
+        for (name, labels) in &self.namespaces {
+            ledger.set_namespace(name, labels.clone());
+        }
+        let policies = Arc::clone(ledger.policies());
+        for node in self.gpu_nodes(&policies) {
+            ledger.set_node(node);
+        }
+        for workload in self
+            .workloads
+            .values()
+            .filter(|workload| workload.kind == WorkloadKind::Pod)
+        {
+            ledger.set_pod(&workload.pod, self);
+        }
+    }
+
+    /// The pods that a workload owns, through a ReplicaSet or Job as well.
+    fn owned<'a>(&'a self, owner: &'a Workload) -> impl Iterator<Item = &'a Arc<Workload>> {
+        let (namespace, kind, name) = (&owner.object.namespace, &owner.object.kind, &owner.object.name);
+        let first = Key {
+            namespace: namespace.clone(),
+            kind: "Pod".to_owned(),
+            name: String::new(),
+        };
+        self.workloads
+            .range(first..)
+            .take_while(move |(key, _)| key.namespace == *namespace && key.kind == "Pod")
+            .map(|(_, pod)| pod)
+            .filter(move |pod| {
+                let direct = pod
+                    .controller
+                    .as_ref()
+                    .is_some_and(|by| by.kind == *kind && by.name == *name);
+                direct || workload_owner(&pod.pod.metadata) == Some((kind, name))
+            })
+    }
+}
+
+impl Sources for Snapshot {
+    fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
+        // A file need not hold every ConfigMap of the cluster, so what it lacks is unknown and not absent.
+        self.config_maps
+            .get(&(namespace.to_owned(), name.to_owned()))
+            .map_or(
+                LookUp::NotRead("it stands neither in the input nor in the cluster state"),
+                LookUp::Found,
+            )
+    }
+}
+
+/// No look-up is allowed.
+struct NotAllowed;
+
+impl Sources for NotAllowed {
+    fn config_map(&self, _: &str, _: &str) -> LookUp<'_> {
+        LookUp::NotRead("the policy does not let ConfigMaps be read (sources.configMaps)")
+    }
+}
+
+/// Reads an object of one of the kinds that make pods; `None` for any other.
+pub fn read_workload(object: &Object) -> Result<Option<Workload>, ManifestError> {
+    Workload::read(&object.value).map_err(|malformed| {
+        let name = object.name();
+        object.error(format!("{} {name:?}: {malformed}", object.kind()))
+    })
+}
+
+fn decode<T: DeserializeOwned>(object: &Object) -> Result<T, ManifestError> {
+    serde_path_to_error::deserialize(&object.value).map_err(|error| {
+        let (kind, name) = (object.kind(), object.name());
+        object.error(format!("{kind} {name:?}: {}: {}", error.path(), error.inner()))
+    })
+}
+
+fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
+    if metadata.name.is_empty() {
+        return Err(object.error(format!("the {} has no metadata.name", object.kind())));
+    }
+    Ok(())
+}
+
+fn or_default(namespace: String) -> String {
+    if namespace.is_empty() {
+        "default".to_owned()
+    } else {
+        namespace
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Objects that were admitted become part of the cluster: a pod holds memory, a workload's pods do.
+
+use std::sync::Arc;
+
+use super::{Key, Snapshot};
+use crate::ledger::Ledger;
+use crate::workload::pod::{
+    Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, OwnerReference, Pod, Requirement,
+};
+use crate::workload::{Workload, WorkloadKind};
+
+impl Snapshot {
+    /// What an object of the input is in this cluster: an UPDATE keeps the identity of the object that exists, and a
+    /// pod its node, which no manifest repeats.
+    pub fn adopt(&self, workload: &mut Workload) {
+        let Some(old) = self.existing(workload) else {
+            Self::identify(workload);
+            return;
+        };
+        workload.uid.clone_from(&old.uid);
+        if workload.kind == WorkloadKind::Pod {
+            workload.pod.metadata.uid.clone_from(&old.uid);
+            if workload.pod.spec.node_name.is_none() {
+                workload.pod.spec.node_name.clone_from(&old.pod.spec.node_name);
+            }
+            if workload.pod.status.phase.is_empty() {
+                workload.pod.status.clone_from(&old.pod.status);
+            }
+        }
+    }
+
+    /// Lets an admitted object join: its pods hold what they will take, in place of those that it had.
+    pub fn join(&mut self, workload: Workload, ledger: &mut Ledger) {
+        let replaced: Vec<(Key, String)> = self
+            .owned(&workload)
+            .map(|pod| (Key::of(pod), pod.uid.clone()))
+            .collect();
+        for (key, uid) in replaced {
+            self.workloads.remove(&key);
+            ledger.remove_pod(&uid);
+        }
+        let pods = if workload.kind == WorkloadKind::Pod {
+            vec![workload.pod.clone()]
+        } else {
+            self.pods_of(&workload, ledger)
+        };
+        for pod in pods {
+            ledger.set_pod(&pod, self);
+            if workload.kind != WorkloadKind::Pod {
+                let pod = Workload::of_pod(pod);
+                self.workloads.insert(Key::of(&pod), Arc::new(pod));
+            }
+        }
+        self.workloads.insert(Key::of(&workload), Arc::new(workload));
+    }
+
+    /// The pods that the controller of a workload would make. More than there are slots cannot start, so they hold
+    /// nothing and are left out.
+    fn pods_of(&self, workload: &Workload, ledger: &Ledger) -> Vec<Pod> {
+        let nodes = self.gpu_nodes(ledger.policies());
+        if workload.replicas.per_node {
+            return nodes
+                .map(|node| on_node(replica(workload, node.name()), node.name()))
+                .collect();
+        }
+        let slots: u64 = nodes
+            .flat_map(|node| node.pools)
+            .map(|pool| u64::from(pool.slots))
+            .sum();
+        (0..u64::from(workload.replicas.desired).min(slots))
+            .map(|ordinal| replica(workload, &ordinal.to_string()))
+            .collect()
+    }
+}
+
+/// One pod of a workload.
+fn replica(workload: &Workload, suffix: &str) -> Pod {
+    let object = &workload.object;
+    let mut pod = workload.pod.clone();
+    pod.metadata.name = format!("{}-{suffix}", object.name);
+    pod.metadata.namespace.clone_from(&object.namespace);
+    pod.metadata.uid = format!("{}/{}/{}/{suffix}", object.kind, object.namespace, object.name);
+    pod.metadata.owner_references = vec![OwnerReference {
+        api_version: object.api_version.clone(),
+        kind: object.kind.clone(),
+        name: object.name.clone(),
+        uid: workload.uid.clone(),
+        controller: true,
+    }];
+    pod
+}
+
+/// The same pod kept to one node, the way the DaemonSet controller does it: by a term on the node's name in each
+/// alternative of the affinity.
+fn on_node(mut pod: Pod, node: &str) -> Pod {
+    let name = Requirement {
+        key: "metadata.name".to_owned(),
+        operator: "In".to_owned(),
+        values: vec![node.to_owned()],
+    };
+    let affinity = pod.spec.affinity.get_or_insert_with(Affinity::default);
+    let required = affinity
+        .node_affinity
+        .get_or_insert_with(NodeAffinity::default)
+        .required_during_scheduling_ignored_during_execution
+        .get_or_insert_with(|| NodeSelector {
+            node_selector_terms: vec![NodeSelectorTerm::default()],
+        });
+    for term in &mut required.node_selector_terms {
+        term.match_fields = vec![name.clone()];
+    }
+    pod
+}

@@ -1,0 +1,105 @@
+//! Creations at the same moment, and a webhook that is killed between them.
+
+use std::time::Duration;
+
+use crate::cluster::progress;
+use crate::manifests::{GpuNode, Pod};
+use crate::scenario::Scenario;
+
+/// Pods of 0.30 that a device's budget of 0.90 holds.
+const PLACES: usize = 3;
+
+fn ten(prefix: &str) -> Vec<Pod> {
+    (1..=10)
+        .map(|number| Pod::vllm(&format!("{prefix}-{number}"), "0.30"))
+        .collect()
+}
+
+#[test]
+fn race_ten_pods_for_three_places() {
+    let s = Scenario::new("race");
+    let node = "race-n1";
+    s.node(GpuNode::h100(node).slots(10));
+    for round in 1..=5 {
+        let answers = s.create_at_once(&ten(&format!("round{round}")));
+        let answers: Vec<_> = answers
+            .into_iter()
+            .map(|answer| answer.expect("the API server answers"))
+            .collect();
+        let admitted = answers.iter().filter(|answer| answer.is_success()).count();
+        assert_eq!(admitted, PLACES, "round {round}");
+        for answer in answers.into_iter().filter(|answer| !answer.is_success()) {
+            answer.denied("one of the seven others", &["VG201", "24468 MiB"]);
+        }
+        s.wait_running(PLACES, 20);
+        s.wait_top(node, "0.90");
+        s.clear(node);
+    }
+}
+
+#[test]
+fn crash_what_was_created_before_is_counted_afterwards() {
+    let s = Scenario::alone("crash");
+    s.node(GpuNode::h100("crash-n1").slots(10));
+    for name in ["a", "b", "c"] {
+        s.create(&Pod::vllm(name, "0.30")).admitted(name);
+        s.cluster.with_vramgate(|vramgate| {
+            vramgate.kill();
+            vramgate.start();
+        });
+    }
+    s.create(&Pod::vllm("d", "0.30"))
+        .denied("the fourth, three restarts later", &["VG201", "24468 MiB"]);
+    s.wait_running(PLACES, 20);
+    s.create(&Pod::vllm("d", "0.30"))
+        .denied("the fourth, when all run", &["VG201", "24468 MiB"]);
+}
+
+#[test]
+fn crash_in_the_middle_of_a_burst_keeps_the_budget() {
+    let s = Scenario::alone("crash-burst");
+    let node = "crash-burst-n1";
+    s.node(GpuNode::h100(node).slots(10));
+    for (round, delay) in [4, 12, 30, 80].into_iter().enumerate() {
+        let answers = std::thread::scope(|scope| {
+            let killer = scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(delay));
+                s.cluster.with_vramgate(|vramgate| {
+                    vramgate.kill();
+                    vramgate.start();
+                });
+            });
+            let answers = s.create_at_once(&ten(&format!("before{round}")));
+            killer.join().unwrap();
+            answers
+        });
+        let before = answers
+            .iter()
+            .flatten()
+            .filter(|answer| answer.is_success())
+            .count();
+        assert!(
+            before <= PLACES,
+            "round {round}: {before} admitted around the kill"
+        );
+        assert_eq!(
+            s.list().len(),
+            before,
+            "what was admitted exists, and nothing else"
+        );
+        // The rest of the places can be had, and not one more.
+        let after = s.create_at_once(&ten(&format!("after{round}")));
+        let after = after
+            .iter()
+            .flatten()
+            .filter(|answer| answer.is_success())
+            .count();
+        progress(&format!(
+            "crash-burst: killed after {delay} ms, {before} admitted before, {after} after"
+        ));
+        assert_eq!(before + after, PLACES, "round {round}");
+        assert_eq!(s.list().len(), PLACES, "round {round}");
+        s.wait_running(PLACES, 20);
+        s.clear(node);
+    }
+}

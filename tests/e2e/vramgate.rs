@@ -1,0 +1,180 @@
+//! The `vramgate` process beside the control plane: certificates, registrations, start, kill, start again.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::cluster::free_port;
+use crate::process::Running;
+
+/// The program under test; `VRAMGATE_E2E_PROGRAM` names another build of it.
+fn program() -> PathBuf {
+    std::env::var_os("VRAMGATE_E2E_PROGRAM")
+        .map_or_else(|| env!("CARGO_BIN_EXE_vramgate").into(), PathBuf::from)
+}
+
+/// How long a start may take until `/readyz` says yes.
+const READY_WITHIN: Duration = Duration::from_secs(20);
+
+pub struct Vramgate {
+    directory: PathBuf,
+    port: u16,
+    status_port: u16,
+    running: Option<Running>,
+}
+
+impl Vramgate {
+    /// Chooses ports; starts nothing.
+    pub fn prepare(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+            port: free_port(),
+            status_port: free_port(),
+            running: None,
+        }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(program());
+        command.args(arguments).current_dir(&self.directory);
+        command
+    }
+
+    /// Runs a subcommand to its end: standard output, or both streams on failure.
+    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = self
+            .command(arguments)
+            .output()
+            .map_err(|error| error.to_string())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() && !text.is_empty() {
+            return Ok(text);
+        }
+        let errors = String::from_utf8_lossy(&output.stderr);
+        Err(format!(
+            "vramgate {}: {}\n{text}{errors}",
+            arguments.join(" "),
+            output.status
+        ))
+    }
+
+    /// Makes certificates and prints the registrations for this process.
+    pub fn registrations(&self) -> Result<String, String> {
+        let _ = self.run(&["certs", "--out", "certs", "--host", "127.0.0.1"]);
+        for file in ["ca.crt", "tls.crt", "tls.key"] {
+            let path = self.directory.join("certs").join(file);
+            fs::metadata(&path).map_err(|error| format!("vramgate certs wrote no {file}: {error}"))?;
+        }
+        let url = format!("https://127.0.0.1:{}", self.port);
+        self.run(&["webhook-config", "--url", &url, "--ca", "certs/ca.crt"])
+    }
+
+    /// Starts `vramgate serve` and waits until it is ready.
+    pub fn start(&mut self) {
+        assert!(self.running.is_none(), "vramgate runs already");
+        let mut command = self.command(&[
+            "serve",
+            "--listen",
+            &format!("127.0.0.1:{}", self.port),
+            "--status-listen",
+            &format!("127.0.0.1:{}", self.status_port),
+        ]);
+        for (option, path) in [
+            ("--kubeconfig", "vramgate.kubeconfig"),
+            ("--policy-dir", "policies"),
+            ("--tls-cert", "certs/tls.crt"),
+            ("--tls-key", "certs/tls.key"),
+        ] {
+            command.arg(option).arg(self.directory.join(path));
+        }
+        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
+        let log = self.directory.join("vramgate.log");
+        let running = self
+            .running
+            .insert(Running::start("vramgate", &command, &log, None));
+        let deadline = Instant::now() + READY_WITHIN;
+        while http_get(self.status_port, "/readyz").is_none_or(|(status, _)| status != 200) {
+            assert!(
+                Instant::now() < deadline,
+                "vramgate is not ready\n{}",
+                running.tail(40)
+            );
+            std::thread::sleep(Duration::from_millis(25));
+        }
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.running.take().expect("vramgate runs").kill();
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// The Prometheus text of the status port.
+    pub fn metrics(&self) -> String {
+        http_get(self.status_port, "/metrics")
+            .expect("the status port answers")
+            .1
+    }
+
+    /// The devices of `node` as `vramgate top` shows it.
+    pub fn top(&self, node: &str) -> Vec<Value> {
+        let text = self
+            .run(&[
+                "top",
+                "--kubeconfig",
+                "vramgate.kubeconfig",
+                "--policy-dir",
+                "policies",
+                "-o",
+                "json",
+            ])
+            .unwrap_or_else(|error| panic!("{error}"));
+        let list: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("top: {error}:\n{text}"));
+        assert_eq!(list["kind"], "DeviceList", "{text}");
+        let items = list["items"].as_array().cloned().unwrap_or_default();
+        items.into_iter().filter(|item| item["node"] == node).collect()
+    }
+
+    /// `vramgate top` as a person reads it.
+    pub fn top_table(&self) -> String {
+        self.run(&[
+            "top",
+            "--kubeconfig",
+            "vramgate.kubeconfig",
+            "--policy-dir",
+            "policies",
+        ])
+        .unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    pub fn tail(&self, lines: usize) -> String {
+        self.running.as_ref().map_or_else(
+            || "--- vramgate is not running\n".to_owned(),
+            |log| log.tail(lines),
+        )
+    }
+}
+
+/// GET over plain HTTP on loopback: status and body; nothing while nobody listens.
+fn http_get(port: u16, path: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).ok()?;
+    stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
+    write!(
+        stream,
+        "GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    )
+    .ok()?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).ok()?;
+    let status = text.split(' ').nth(1)?.parse().ok()?;
+    let body = text.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+    Some((status, body.to_owned()))
+}

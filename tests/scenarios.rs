@@ -1,0 +1,553 @@
+//! The situations that vramgate exists for, decided by the core. The numbers are worked out by hand in the comments.
+
+mod kit;
+
+use kit::{Cluster, H100, L40S, VLLM, apply, deployment, finding, fixes_hold, golden, gpu_node, has, pod, pod_of, vllm};
+use serde_json::{Value, json};
+use vramgate::finding::{Code, Number, Severity};
+use vramgate::message;
+use vramgate::units::{Mib, Share};
+
+fn h100(slots: u32) -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, slots);
+    cluster
+}
+
+#[test]
+fn s1_four_pods_at_a_fifth_share_one_device() {
+    let mut cluster = h100(4);
+    for index in 0..4 {
+        let verdict = cluster.create(&pod(&format!("p{index}"), "0.20"));
+        assert!(verdict.admit, "{:#?}", verdict.findings);
+        let row = &verdict.placement[0];
+        assert_eq!(row.promised, Mib::new(16_312 * (index + 1)));
+        assert_eq!(row.budget, Mib::new(73_403));
+    }
+    let device = &cluster.ledger.devices()[0];
+    assert_eq!((device.promised, device.promised_share), (Mib::new(65_248), Share::from_ppm(800_000)));
+}
+
+#[test]
+fn s2_the_fourth_pod_at_three_tenths_is_refused() {
+    let mut cluster = h100(4);
+    for index in 0..3 {
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.30")).admit, "0.90 is not above 0.90");
+    }
+    let fourth = pod("p3", "0.30");
+    let verdict = cluster.create(&fourth);
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg201);
+    assert_eq!(found.numbers["requestMiB"], Number::Memory(Mib::new(24_468)));
+    assert_eq!(found.numbers["leftFraction"], Number::Share(Share::ZERO));
+    assert_eq!(found.holders.len(), 3);
+    assert!(found.fixes.is_empty(), "nothing is left to promise");
+    let text = message::refusal(&verdict);
+    assert!(text.lines().next().unwrap().len() < 256);
+    golden("s2-fourth-pod", &text);
+}
+
+#[test]
+fn s2_an_old_release_takes_more_outside_its_fraction() {
+    // 0.9 x (24468 + 2560) / (81559 - 1224) = 0.30280; three of them are above 0.90.
+    let mut cluster = h100(4);
+    let old = |name: &str| pod_of(name, json!([vllm("vllm/vllm-openai:v0.6.3.post1", Some("0.30"))]));
+    assert!(cluster.create(&old("a")).admit);
+    assert!(cluster.create(&old("b")).admit);
+    let verdict = cluster.create(&old("c"));
+    assert!(!verdict.admit);
+    let fixed = fixes_hold(&mut cluster, &old("c"), &verdict);
+    assert_eq!(fixed, 1, "a little less fits");
+    golden("s2-old-release", &message::refusal(&verdict));
+}
+
+#[test]
+fn s3_a_deployment_beyond_the_device_is_refused_when_applied() {
+    let mut cluster = h100(4);
+    let four = deployment("chat", 4, &vllm(VLLM, Some("0.30")));
+    let verdict = cluster.create(&four);
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg201);
+    assert_eq!(found.numbers["neededFraction"], Number::Share(Share::from_ppm(1_200_000)));
+    let titles: Vec<&str> = found.fixes.iter().map(|fix| fix.title.as_str()).collect();
+    assert!(titles.contains(&"lower replicas to 3"), "{titles:?}");
+    assert!(titles.iter().any(|title| title.ends_with("to 0.225")), "{titles:?}");
+    assert_eq!(fixes_hold(&mut cluster, &four, &verdict), 2);
+    golden("s3-deployment", &message::refusal(&verdict));
+}
+
+#[test]
+fn s4_a_rollout_beyond_the_budget_is_told_before_it_stalls() {
+    let mut cluster = h100(8);
+    let four = deployment("chat", 4, &vllm(VLLM, Some("0.20")));
+    let verdict = cluster.create(&four);
+    assert!(verdict.admit);
+    let found = finding(&verdict, Code::Vg203);
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(found.message.contains("goes on one by one"), "{}", found.message);
+    let titles: Vec<&str> = found.fixes.iter().map(|fix| fix.title.as_str()).collect();
+    assert!(titles.contains(&"set maxSurge to 0"));
+    assert!(titles.iter().any(|title| title.ends_with("to 0.180")), "{titles:?}");
+    for fix in &found.fixes {
+        assert!(!has(&cluster.try_create(&apply(&four, fix)), Code::Vg203), "{}", fix.title);
+    }
+    golden("s4-rollout", &message::report(&verdict, ""));
+
+    let mut stalls = four.clone();
+    stalls["spec"]["strategy"] = json!({"rollingUpdate": {"maxUnavailable": 0}});
+    assert!(finding(&cluster.create(&stalls), Code::Vg203).message.contains("stall"));
+
+    // With four slots the extra pod finds no slot and waits: that is no matter of memory.
+    assert!(!has(&h100(4).create(&four), Code::Vg203));
+
+    // The same when the image is changed while the four pods run.
+    for index in 0..4 {
+        cluster.running(&owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.20"), "gpu-1");
+    }
+    let mut next = four.clone();
+    next["spec"]["template"]["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.21.0");
+    let verdict = cluster.update(&four, &next);
+    assert!(verdict.admit && has(&verdict, Code::Vg203), "{:#?}", verdict.findings);
+}
+
+fn owned_by_deployment(name: &str, deployment: &str, fraction: &str) -> Value {
+    let mut pod = pod(name, fraction);
+    pod["metadata"]["labels"] = json!({"pod-template-hash": "abc", "app": deployment});
+    pod["metadata"]["ownerReferences"] = json!([{
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": format!("{deployment}-abc"), "uid": "rs-1", "controller": true,
+    }]);
+    pod
+}
+
+#[test]
+fn s5_a_terminating_pod_holds_its_memory() {
+    let mut cluster = h100(4);
+    let running: Vec<Value> =
+        (0..3).map(|index| cluster.running(&pod(&format!("p{index}"), "0.30"), "gpu-1")).collect();
+    let mut leaving = running[0].clone();
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    cluster.see(&leaving);
+    assert!(!cluster.try_create(&pod("next", "0.30")).admit);
+    cluster.ledger.remove_pod(running[0]["metadata"]["uid"].as_str().unwrap());
+    assert!(cluster.create(&pod("next", "0.30")).admit);
+}
+
+#[test]
+fn s6_the_default_fraction_on_a_shared_slot_is_refused() {
+    let mut cluster = h100(4);
+    let container = json!({
+        "name": "server", "image": "vllm/vllm-openai:latest",
+        "env": [{"name": "MODEL_NAME", "value": "Qwen/Qwen2.5-7B-Instruct"}],
+        "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    });
+    let eight = deployment("chat", 8, &container);
+    let verdict = cluster.create(&eight);
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg207);
+    assert_eq!(found.numbers["defaultFraction"], Number::Share(Share::from_ppm(920_000)));
+    assert!(has(&verdict, Code::Vg103), "{:#?}", verdict.findings);
+    golden("s6-default-fraction", &message::refusal(&verdict));
+    let one = pod_of("one", json!([container]));
+    let verdict = cluster.create(&one);
+    assert!(has(&verdict, Code::Vg207));
+    assert_eq!(fixes_hold(&mut cluster, &one, &verdict), 1);
+}
+
+#[test]
+fn s7_two_shared_slots_may_be_one_device() {
+    let mut cluster = h100(4);
+    let mut container = vllm(VLLM, Some("0.40"));
+    container["args"].as_array_mut().unwrap().extend([json!("--tensor-parallel-size"), json!("2")]);
+    container["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
+    let verdict = cluster.create(&pod_of("tp2", json!([container])));
+    assert!(!verdict.admit && has(&verdict, Code::Vg205), "{:#?}", verdict.findings);
+    golden("s7-ranks-over-shared-slots", &message::refusal(&verdict));
+}
+
+#[test]
+fn s8_two_pods_share_a_consumer_card() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("home", "NVIDIA-GeForce-RTX-5090", 32_607, 1, 2);
+    assert!(cluster.create(&pod("a", "0.45")).admit);
+    assert!(cluster.create(&pod("b", "0.45")).admit);
+    let mut on_mig = pod("c", "0.45");
+    on_mig["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/mig-1g.10gb": "1"}});
+    let verdict = cluster.create(&on_mig);
+    assert!(!verdict.admit && has(&verdict, Code::Vg302));
+    golden("s8-no-such-profile", &message::refusal(&verdict));
+}
+
+#[test]
+fn s9_the_sum_is_on_the_slice() {
+    let slice = |name: &str, fraction: &str| {
+        let mut pod = pod(name, fraction);
+        pod["spec"]["containers"][0]["resources"] = json!({"limits": {"nvidia.com/mig-1g.10gb": "1"}});
+        pod
+    };
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("mig-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    let labels = node["metadata"]["labels"].as_object_mut().unwrap();
+    for (key, value) in [
+        ("nvidia.com/mig.strategy", "mixed"),
+        ("nvidia.com/mig.capable", "true"),
+        ("nvidia.com/gpu.replicas", "0"),
+        ("nvidia.com/mig-1g.10gb.count", "1"),
+        ("nvidia.com/mig-1g.10gb.replicas", "2"),
+        ("nvidia.com/mig-1g.10gb.sharing-strategy", "time-slicing"),
+        ("nvidia.com/mig-1g.10gb.memory", "9984"),
+        ("nvidia.com/mig-1g.10gb.product", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED"),
+    ] {
+        labels.insert(key.to_owned(), json!(value));
+    }
+    for list in ["capacity", "allocatable"] {
+        node["status"][list] = json!({"nvidia.com/gpu": "0", "nvidia.com/mig-1g.10gb": "2"});
+    }
+    cluster.node(&node);
+    assert!(cluster.try_create(&slice("a", "0.40")).admit);
+    // 2 x (4493 + 640) = 10266 > 9984 - 256, though 0.45 + 0.45 is not above 0.90.
+    assert!(cluster.create(&slice("a", "0.45")).admit);
+    let verdict = cluster.create(&slice("b", "0.45"));
+    assert!(!verdict.admit);
+    golden("s9-overheads-on-a-slice", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &slice("b", "0.45"), &verdict), 1);
+}
+
+#[test]
+fn s10_two_containers_of_a_pod_may_share_a_device() {
+    let two = || {
+        let mut second = vllm(VLLM, Some("0.5"));
+        second["name"] = json!("second");
+        pod_of("pair", json!([vllm(VLLM, Some("0.5")), second]))
+    };
+    assert!(!h100(4).create(&two()).admit);
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-2", "NVIDIA-H100-80GB-HBM3", H100, 2, 4);
+    let verdict = cluster.create(&two());
+    assert!(!verdict.admit, "both slots may be one device");
+    golden("s10-two-containers", &message::refusal(&verdict));
+}
+
+#[test]
+fn s11_an_image_changed_in_place_that_raises_the_default_is_judged() {
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: lenient}\nspec:\n  codes: {warning: [VG207]}\n",
+    );
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    let old = cluster.running(&pod_of("p", json!([vllm("vllm/vllm-openai:v0.19.0", None)])), "gpu-1");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.20.0");
+    let verdict = cluster.update(&old, &new);
+    assert!(!verdict.admit, "0.92 is above 0.90");
+    let mut same = old.clone();
+    same["metadata"]["labels"] = json!({"touched": "yes"});
+    assert!(cluster.update(&old, &same).admit, "what asks for no more is never denied");
+}
+
+#[test]
+fn s13_any_three_holders_of_the_node_may_meet() {
+    let two = || {
+        let mut cluster = Cluster::new();
+        cluster.gpu_node("l40s", "NVIDIA-L40S", L40S, 2, 3);
+        cluster
+    };
+    let mut cluster = two();
+    for index in 0..6 {
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.30")).admit);
+    }
+    let verdict = cluster.create(&pod("p6", "0.30"));
+    assert!(!verdict.admit && has(&verdict, Code::Vg201) != has(&verdict, Code::Vg209));
+    let mut cluster = two();
+    assert!(cluster.create(&pod("a", "0.30")).admit);
+    assert!(cluster.create(&pod("b", "0.30")).admit);
+    let verdict = cluster.create(&pod("c", "0.45"));
+    assert!(!verdict.admit);
+    golden("s13-any-evidence", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &pod("c", "0.45"), &verdict), 1, "0.30 fits any way");
+}
+
+#[test]
+fn fair_share_per_slot_makes_every_placement_safe() {
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: fair}\nspec:\n  device: {perSlot: fairShare}\n",
+    );
+    cluster.gpu_node("l40s", "NVIDIA-L40S", L40S, 2, 3);
+    let verdict = cluster.create(&pod("a", "0.31"));
+    assert!(!verdict.admit && has(&verdict, Code::Vg202));
+    golden("vg202-fair-share", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &pod("a", "0.31"), &verdict), 1);
+}
+
+#[test]
+fn c1_tensor_parallel_wants_as_many_whole_devices() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
+    let mut container = vllm(VLLM, Some("0.90"));
+    container["args"].as_array_mut().unwrap().extend([json!("-tp"), json!("2")]);
+    let short = pod_of("tp2", json!([container]));
+    let verdict = cluster.create(&short);
+    assert!(!verdict.admit && has(&verdict, Code::Vg105));
+    golden("c1-more-ranks-than-devices", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &short, &verdict), 1);
+    container["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
+    assert!(cluster.create(&pod_of("tp2", json!([container]))).admit);
+}
+
+#[test]
+fn c8_a_pod_for_one_node_is_judged_there_and_a_daemon_set_on_each() {
+    let mut cluster = h100(4);
+    cluster.gpu_node("gpu-2", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    for index in 0..3 {
+        cluster.running(&pod(&format!("p{index}"), "0.30"), "gpu-1");
+    }
+    let mut here = pod("here", "0.30");
+    here["spec"]["nodeName"] = json!("gpu-1");
+    assert!(!cluster.create(&here).admit);
+    here["spec"]["nodeName"] = json!("gpu-2");
+    assert!(cluster.create(&here).admit);
+
+    let mut daemons = deployment("daemons", 1, &vllm(VLLM, Some("0.30")));
+    daemons["kind"] = json!("DaemonSet");
+    daemons["spec"].as_object_mut().unwrap().remove("replicas");
+    let verdict = cluster.create(&daemons);
+    assert!(!verdict.admit, "gpu-1 is full");
+    golden("c8-daemon-set", &message::refusal(&verdict));
+    daemons["spec"]["template"]["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": "gpu-2"});
+    assert!(cluster.create(&daemons).admit);
+}
+
+#[test]
+fn c8_a_mirror_pod_is_counted_and_not_denied_if_a_node_made_it() {
+    let mut cluster = h100(4);
+    for index in 0..3 {
+        cluster.running(&pod(&format!("p{index}"), "0.30"), "gpu-1");
+    }
+    let mut mirror = pod("static-gpu-1", "0.30");
+    mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
+    mirror["spec"]["nodeName"] = json!("gpu-1");
+    assert!(!cluster.try_create(&mirror).admit, "the annotation alone proves nothing");
+    let workload = vramgate::workload::Workload::read(&mirror).unwrap().unwrap();
+    let question = vramgate::decision::Question {
+        operation: vramgate::decision::Operation::Create,
+        namespace_labels: cluster.ledger.namespace_labels("team-a"),
+        workload,
+        old: None,
+        by_node: true,
+        scale_only: false,
+        dry_run: false,
+    };
+    assert!(cluster.carry_out(question).admit);
+}
+
+#[test]
+fn c10_hand_written_labels_are_whole_devices_with_a_remark() {
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("old", "A100-SXM4-80GB", H100, 4, 1);
+    node["metadata"]["labels"] = json!({"nvidia.com/gpu.product": "A100-SXM4-80GB"});
+    cluster.node(&node);
+    let verdict = cluster.create(&pod("p", "0.90"));
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert_eq!(verdict.placement[0].budget, Mib::new(81_920), "an A100 80GB by its alias");
+}
+
+#[test]
+fn c11_what_only_a_cordoned_node_could_take_waits() {
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    node["spec"] = json!({"unschedulable": true, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]});
+    cluster.node(&node);
+    assert!(cluster.create(&pod("a", "0.30")).admit);
+    assert!(cluster.create(&pod("b", "0.70")).findings.iter().any(|f| f.code == Code::Vg201));
+}
+
+#[test]
+fn c13_a_dry_run_leaves_nothing() {
+    let mut cluster = h100(4);
+    for index in 0..2 {
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.30")).admit);
+    }
+    for _ in 0..5 {
+        assert!(cluster.try_create(&pod("p2", "0.30")).admit);
+    }
+    assert!(cluster.create(&pod("p2", "0.30")).admit);
+    assert!(!cluster.try_create(&pod("p3", "0.30")).admit);
+}
+
+#[test]
+fn c15_other_vendors_are_not_ours() {
+    let mut cluster = h100(4);
+    for resource in ["amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/i915"] {
+        let mut object = pod("p", "0.99");
+        object["spec"]["containers"][0]["resources"] = json!({"limits": {resource: "1"}});
+        let verdict = cluster.create(&object);
+        assert!(verdict.admit && !verdict.judged && verdict.findings.is_empty());
+    }
+}
+
+#[test]
+fn c16_ordinary_jobs_on_whole_devices_pass() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
+    let trainer = |count: u32| {
+        json!({
+            "name": "train", "image": "registry.example/team/trainer:1.2", "command": ["python", "train.py"],
+            "resources": {"limits": {"nvidia.com/gpu": count}},
+        })
+    };
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train", "namespace": "team-a"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [trainer(4)]}}},
+    });
+    for object in [job, pod_of("train", json!([trainer(8)]))] {
+        let verdict = cluster.create(&object);
+        assert!(verdict.admit, "{:#?}", verdict.findings);
+        assert!(!has(&verdict, Code::Vg106));
+    }
+    let verdict = cluster.create(&pod_of("train", json!([trainer(9)])));
+    assert!(!verdict.admit && has(&verdict, Code::Vg703));
+    golden("vg703-no-node-is-large-enough", &message::refusal(&verdict));
+    assert!(!h100(4).create(&pod_of("train", json!([trainer(1)]))).admit, "unknown on a shared device");
+}
+
+#[test]
+fn c18_an_update_that_asks_for_no_more_is_never_denied() {
+    let mut cluster = h100(4);
+    let four = deployment("chat", 4, &vllm(VLLM, Some("0.30")));
+    for index in 0..4 {
+        cluster.running(&owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.30"), "gpu-1");
+    }
+    let mut back = four.clone();
+    back["spec"]["template"]["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.21.0");
+    let verdict = cluster.update(&four, &back);
+    assert!(verdict.admit && has(&verdict, Code::Vg201), "{:#?}", verdict.findings);
+    golden("c18-rollback", &message::report(&verdict, ""));
+    let mut fewer = four.clone();
+    fewer["spec"]["replicas"] = json!(2);
+    assert!(cluster.update(&four, &fewer).admit);
+    let mut more = four.clone();
+    more["spec"]["replicas"] = json!(5);
+    assert!(!cluster.update(&four, &more).admit);
+}
+
+#[test]
+fn unreadable_fractions_are_refused_with_field_and_value() {
+    let mut cluster = h100(4);
+    for (index, text) in ["0", "nan", "-0.5", "", "1e309", "0,3", "1.5"].into_iter().enumerate() {
+        let mut container = vllm(VLLM, None);
+        container["args"] = json!([format!("--gpu-memory-utilization={text}")]);
+        let object = pod_of("bad", json!([container]));
+        let verdict = cluster.create(&object);
+        assert!(!verdict.admit, "{text:?}");
+        let found = finding(&verdict, Code::Vg101);
+        assert!(found.path.as_str().starts_with("spec.containers[0].args["), "{} {text:?}", found.path);
+        golden(&format!("vg101-{index}"), &message::refusal(&verdict));
+        assert_eq!(fixes_hold(&mut cluster, &object, &verdict), 1, "{text:?}");
+    }
+}
+
+#[test]
+fn an_unresolved_value_is_refused_on_a_shared_device_alone() {
+    let mut container = vllm(VLLM, Some("$(SHARE)"));
+    container["env"] = json!([{"name": "SHARE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "share"}}}]);
+    let object = pod_of("p", json!([container]));
+    let mut shared = h100(4);
+    let verdict = shared.create(&object);
+    assert!(!verdict.admit && has(&verdict, Code::Vg102), "{:#?}", verdict.findings);
+    golden("vg102-unresolved", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut shared, &object, &verdict), 1);
+    let mut whole = Cluster::new();
+    whole.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    assert!(whole.create(&object).admit);
+}
+
+#[test]
+fn a_slot_that_is_not_free_is_refused_under_admission() {
+    let mut cluster = h100(4);
+    for index in 0..4 {
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.10")).admit);
+    }
+    let verdict = cluster.create(&pod("p4", "0.10"));
+    assert!(!verdict.admit && has(&verdict, Code::Vg209));
+    golden("vg209-no-free-slot", &message::refusal(&verdict));
+}
+
+#[test]
+fn an_engine_that_nothing_bounds_is_refused_on_a_shared_device() {
+    let container = json!({
+        "name": "ollama", "image": "ollama/ollama:0.12.0", "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    });
+    let verdict = h100(4).create(&pod_of("p", json!([container])));
+    assert!(!verdict.admit && has(&verdict, Code::Vg206), "{:#?}", verdict.findings);
+    golden("vg206-uncapped", &message::refusal(&verdict));
+    let container = json!({
+        "name": "job", "image": "registry.example/team/tool:1", "resources": {"limits": {"nvidia.com/gpu": "1"}},
+    });
+    let verdict = h100(4).create(&pod_of("p", json!([container])));
+    assert!(!verdict.admit && has(&verdict, Code::Vg106), "{:#?}", verdict.findings);
+    golden("vg106-unknown-engine", &message::refusal(&verdict));
+}
+
+#[test]
+fn m2_m3_the_client_limit_of_mps_is_known() {
+    let mut node = gpu_node("mps", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] = json!("mps");
+    let mut cluster = Cluster::new();
+    cluster.node(&node);
+    assert!(cluster.try_create(&pod("a", "0.20")).admit);
+    let verdict = cluster.create(&pod("a", "0.30"));
+    assert!(!verdict.admit && has(&verdict, Code::Vg401));
+    golden("m2-client-limit", &message::refusal(&verdict));
+    assert_eq!(finding(&verdict, Code::Vg401).fixes[0].title, "lower the memory fraction of container server to 0.242");
+    assert_eq!(fixes_hold(&mut cluster, &pod("a", "0.30"), &verdict), 1);
+    let mut two = pod("b", "0.20");
+    two["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
+    let verdict = cluster.create(&two);
+    assert!(!verdict.admit && has(&verdict, Code::Vg402));
+    golden("m3-two-slots", &message::refusal(&verdict));
+}
+
+#[test]
+fn nodes_that_would_refuse_are_named_while_others_take_the_pod() {
+    let mut cluster = h100(4);
+    cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    let verdict = cluster.create(&pod_of("p", json!([vllm(VLLM, None)])));
+    assert!(verdict.admit);
+    let found = finding(&verdict, Code::Vg207);
+    assert_eq!(found.severity, Severity::Warning);
+    assert!(found.message.contains("gpu-1"), "{}", found.message);
+}
+
+#[test]
+fn tentative_places_move_when_that_helps() {
+    // a may stand on either node and first takes the one with least room; b may stand on one only.
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("n1", "NVIDIA-L40S", L40S, 1, 8);
+    cluster.gpu_node("n2", "NVIDIA-L40S", L40S, 1, 8);
+    let a = cluster.create(&pod("a", "0.60"));
+    let first = a.placement[0].node.clone();
+    let mut b = pod("b", "0.60");
+    b["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": first});
+    let verdict = cluster.create(&b);
+    assert!(verdict.admit, "a moves to the other node: {:#?}", verdict.findings);
+    assert!(!cluster.create(&pod("c", "0.60")).admit);
+}
+
+#[test]
+fn the_number_admitted_is_exact_however_the_scheduler_packs() {
+    // Five nodes take three pods of 0.28 each. The scheduler puts six on the first node and nothing on the last two.
+    let mut cluster = Cluster::new();
+    for index in 0..5 {
+        cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
+    }
+    let order = ["n0", "n0", "n0", "n0", "n0", "n0", "n1", "n1", "n1", "n1", "n1", "n1", "n2", "n2", "n2"];
+    let mut admitted = 0;
+    for index in 0..17 {
+        let mut object = pod(&format!("p{index}"), "0.28");
+        object["metadata"]["uid"] = json!(format!("bare-{index}"));
+        if cluster.create(&object).admit {
+            cluster.running(&object, order[admitted.min(14)]);
+            admitted += 1;
+        }
+    }
+    assert_eq!(admitted, 15);
+    assert_eq!(cluster.ledger.over_budget().len(), 2, "n0 and n1 are shown for what they are");
+}

@@ -183,21 +183,22 @@ fn part(reading: &Reading, placed: &Placed<'_>) -> Option<Part> {
 fn amount(reading: &Reading) -> Option<Amount> {
     let memory = &reading.memory;
     let unresolved = || reading.unresolved.iter().find(|gap| gap.decides_memory);
-    let unknown = |reading: &Reading| match unresolved() {
-        Some(gap) => Amount::Unknown {
+    let unknown = |reading: &Reading| match (reading.engine, unresolved()) {
+        (Engine::Unknown, Some(gap)) => Amount::Unknown {
+            code: Code::Vg106,
+            why: format!("no known inference engine can be read from it ({}: {})", gap.field, gap.reason),
+        },
+        (Engine::Unknown, None) => Amount::Unknown {
+            code: Code::Vg106,
+            why: "what runs here is not a known inference engine".to_owned(),
+        },
+        (_, Some(gap)) => Amount::Unknown {
             code: Code::Vg102,
             why: format!("{} cannot be resolved: {}", gap.field, gap.reason),
         },
-        None => Amount::Unknown {
+        (engine, None) => Amount::Unknown {
             code: Code::Vg106,
-            why: if reading.engine == Engine::Unknown {
-                "what runs here is not a known inference engine".to_owned()
-            } else {
-                format!(
-                    "the memory that {} takes cannot be read from its invocation",
-                    reading.engine
-                )
-            },
+            why: format!("the memory that {engine} takes cannot be read from its invocation"),
         },
     };
     Some(match memory.kind {

@@ -50,6 +50,10 @@ impl<T> Document<T> {
     /// A document of this kind.
     #[must_use]
     pub fn new(kind: Kind, items: Vec<T>) -> Self {
-        Self { api_version: API_VERSION, kind, items }
+        Self {
+            api_version: API_VERSION,
+            kind,
+            items,
+        }
     }
 }

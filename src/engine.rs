@@ -305,7 +305,8 @@ pub struct Unresolved {
 }
 
 /// How a change of the memory fraction is written into the container: an RFC 6902 operation at `pointer` below the
-/// container with the value `before + fraction + after`.
+/// container with the value `before + fraction + after`. Where the pointer is `/args`, the container has none yet and
+/// the value is a list of that one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FractionEdit {
     /// JSON pointer below the container: `/args/3`, or `/args/-` to append.

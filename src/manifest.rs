@@ -35,7 +35,11 @@ pub struct Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.source, self.line)?;
-        if self.item.is_empty() { Ok(()) } else { write!(f, " ({})", self.item) }
+        if self.item.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", self.item)
+        }
     }
 }
 
@@ -78,7 +82,11 @@ impl Object {
     }
 
     fn metadata(&self, field: &str) -> &str {
-        self.value.get("metadata").and_then(|metadata| metadata.get(field)).and_then(Value::as_str).unwrap_or_default()
+        self.value
+            .get("metadata")
+            .and_then(|metadata| metadata.get(field))
+            .and_then(Value::as_str)
+            .unwrap_or_default()
     }
 
     /// An error about this object.
@@ -100,18 +108,31 @@ impl ManifestError {
     /// An error about a whole source.
     #[must_use]
     pub fn in_source(source: &str, message: impl Into<String>) -> Self {
-        Self { place: source.to_owned(), message: message.into() }
+        Self {
+            place: source.to_owned(),
+            message: message.into(),
+        }
     }
 
     /// An error about the object at a place.
     #[must_use]
     pub fn at(origin: &Origin, message: impl Into<String>) -> Self {
-        Self { place: origin.to_string(), message: message.into() }
+        Self {
+            place: origin.to_string(),
+            message: message.into(),
+        }
     }
 
     fn on_line(source: &str, line: usize, column: usize, message: impl Into<String>) -> Self {
-        let place = if column == 0 { format!("{source}:{line}") } else { format!("{source}:{line}:{column}") };
-        Self { place, message: message.into() }
+        let place = if column == 0 {
+            format!("{source}:{line}")
+        } else {
+            format!("{source}:{line}:{column}")
+        };
+        Self {
+            place,
+            message: message.into(),
+        }
     }
 }
 
@@ -150,7 +171,12 @@ fn decode<'t>(bytes: &'t [u8], source: &str) -> Result<&'t str, ManifestError> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     let text = std::str::from_utf8(bytes).map_err(|error| {
         let line = line_of(bytes, error.valid_up_to());
-        ManifestError::on_line(source, line, 0, "the text is not UTF-8; save the file as UTF-8 and try again")
+        ManifestError::on_line(
+            source,
+            line,
+            0,
+            "the text is not UTF-8; save the file as UTF-8 and try again",
+        )
     })?;
     match bytes.iter().position(|byte| *byte == 0) {
         None => Ok(text),

@@ -14,8 +14,9 @@ use crate::engine::{LookUp, Sources};
 use crate::ledger::Ledger;
 use crate::manifest::{ManifestError, Object};
 use crate::policy::PolicySet;
+use crate::workload::owner::workload_owner;
 use crate::workload::pod::{Metadata, Node};
-use crate::workload::{Workload, WorkloadKind, asks_for_gpu, workload_owner};
+use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 mod join;
 
@@ -33,7 +34,11 @@ struct Key {
 impl Key {
     fn of(workload: &Workload) -> Self {
         let object = &workload.object;
-        Self { namespace: object.namespace.clone(), kind: object.kind.clone(), name: object.name.clone() }
+        Self {
+            namespace: object.namespace.clone(),
+            kind: object.kind.clone(),
+            name: object.name.clone(),
+        }
     }
 }
 
@@ -81,11 +86,16 @@ impl Snapshot {
                 let ConfigMap { metadata, data } = decode(object)?;
                 named(object, &metadata)?;
                 let namespace = or_default(metadata.namespace);
-                self.config_maps.insert((namespace, metadata.name), data.unwrap_or_default());
+                self.config_maps
+                    .insert((namespace, metadata.name), data.unwrap_or_default());
             }
-            (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => self.policies.push(object.clone()),
+            (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
+                self.policies.push(object.clone())
+            }
             // Read by what judges them; here they are known and stand in nobody's way.
-            ("v1", "ResourceQuota") | ("scheduling.k8s.io/v1", "PriorityClass") | ("node.k8s.io/v1", "RuntimeClass") => {}
+            ("v1", "ResourceQuota")
+            | ("scheduling.k8s.io/v1", "PriorityClass")
+            | ("node.k8s.io/v1", "RuntimeClass") => {}
             _ => return Ok(false),
         }
         Ok(true)
@@ -104,7 +114,9 @@ impl Snapshot {
                 )));
             }
         }
-        let Some(mut workload) = read_workload(object)? else { return Ok(()) };
+        let Some(mut workload) = read_workload(object)? else {
+            return Ok(());
+        };
         // Pods without a GPU hold nothing, and a large cluster has many.
         if workload.kind != WorkloadKind::Pod || asks_for_gpu(&workload.pod) {
             Self::identify(&mut workload);
@@ -133,7 +145,11 @@ impl Snapshot {
     /// The object of this kind, namespace and name.
     #[must_use]
     pub fn workload(&self, kind: WorkloadKind, namespace: &str, name: &str) -> Option<&Workload> {
-        let key = Key { namespace: namespace.to_owned(), kind: kind.as_str().to_owned(), name: name.to_owned() };
+        let key = Key {
+            namespace: namespace.to_owned(),
+            kind: kind.as_str().to_owned(),
+            name: name.to_owned(),
+        };
         self.workloads.get(&key).map(AsRef::as_ref)
     }
 
@@ -165,13 +181,26 @@ impl Snapshot {
         self.nodes.is_empty()
     }
 
+    /// What can be looked up, where the policy allows it.
+    #[must_use]
+    pub fn sources(&self, allowed: bool) -> &dyn Sources {
+        if allowed { self } else { &NotAllowed }
+    }
+
     /// Puts nodes and pods into a ledger, pods in the order of namespace and name.
     pub fn fill(&self, ledger: &mut Ledger) {
+        for (name, labels) in &self.namespaces {
+            ledger.set_namespace(name, labels.clone());
+        }
         let policies = Arc::clone(ledger.policies());
         for node in self.gpu_nodes(&policies) {
             ledger.set_node(node);
         }
-        for workload in self.workloads.values().filter(|workload| workload.kind == WorkloadKind::Pod) {
+        for workload in self
+            .workloads
+            .values()
+            .filter(|workload| workload.kind == WorkloadKind::Pod)
+        {
             ledger.set_pod(&workload.pod, self);
         }
     }
@@ -179,13 +208,20 @@ impl Snapshot {
     /// The pods that a workload owns, through a ReplicaSet or Job as well.
     fn owned<'a>(&'a self, owner: &'a Workload) -> impl Iterator<Item = &'a Arc<Workload>> {
         let (namespace, kind, name) = (&owner.object.namespace, &owner.object.kind, &owner.object.name);
-        let first = Key { namespace: namespace.clone(), kind: "Pod".to_owned(), name: String::new() };
+        let first = Key {
+            namespace: namespace.clone(),
+            kind: "Pod".to_owned(),
+            name: String::new(),
+        };
         self.workloads
             .range(first..)
             .take_while(move |(key, _)| key.namespace == *namespace && key.kind == "Pod")
             .map(|(_, pod)| pod)
             .filter(move |pod| {
-                let direct = pod.controller.as_ref().is_some_and(|by| by.kind == *kind && by.name == *name);
+                let direct = pod
+                    .controller
+                    .as_ref()
+                    .is_some_and(|by| by.kind == *kind && by.name == *name);
                 direct || workload_owner(&pod.pod.metadata) == Some((kind, name))
             })
     }
@@ -196,7 +232,19 @@ impl Sources for Snapshot {
         // A file need not hold every ConfigMap of the cluster, so what it lacks is unknown and not absent.
         self.config_maps
             .get(&(namespace.to_owned(), name.to_owned()))
-            .map_or(LookUp::NotRead("it stands neither in the input nor in the cluster state"), LookUp::Found)
+            .map_or(
+                LookUp::NotRead("it stands neither in the input nor in the cluster state"),
+                LookUp::Found,
+            )
+    }
+}
+
+/// No look-up is allowed.
+struct NotAllowed;
+
+impl Sources for NotAllowed {
+    fn config_map(&self, _: &str, _: &str) -> LookUp<'_> {
+        LookUp::NotRead("the policy does not let ConfigMaps be read (sources.configMaps)")
     }
 }
 
@@ -223,7 +271,11 @@ fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
 }
 
 fn or_default(namespace: String) -> String {
-    if namespace.is_empty() { "default".to_owned() } else { namespace }
+    if namespace.is_empty() {
+        "default".to_owned()
+    } else {
+        namespace
+    }
 }
 
 #[cfg(test)]

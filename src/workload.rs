@@ -9,4 +9,5 @@ mod rollout;
 pub mod slots;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use owner::workload_owner;
 pub use slots::asks_for_gpu;

@@ -139,7 +139,12 @@ pub(super) struct Certs {
 #[derive(Debug, Args)]
 pub(super) struct WebhookConfig {
     /// Base URL of the webhook; /mutate and /validate are appended
-    #[arg(long, value_name = "URL", conflicts_with = "service", required_unless_present = "service")]
+    #[arg(
+        long,
+        value_name = "URL",
+        conflicts_with = "service",
+        required_unless_present = "service"
+    )]
     pub(super) url: Option<String>,
     /// The webhook's Service, on port 443
     #[arg(long, value_name = "NAMESPACE/NAME")]
@@ -155,10 +160,20 @@ pub(super) struct WebhookConfig {
 #[derive(Debug, Args)]
 pub(super) struct Serve {
     /// Address of the webhook (HTTPS)
-    #[arg(long, value_name = "ADDR", env = "VRAMGATE_LISTEN", default_value = "0.0.0.0:8443")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "VRAMGATE_LISTEN",
+        default_value = "0.0.0.0:8443"
+    )]
     pub(super) listen: SocketAddr,
     /// Address of health and metrics (HTTP)
-    #[arg(long, value_name = "ADDR", env = "VRAMGATE_STATUS_LISTEN", default_value = "0.0.0.0:8080")]
+    #[arg(
+        long,
+        value_name = "ADDR",
+        env = "VRAMGATE_STATUS_LISTEN",
+        default_value = "0.0.0.0:8080"
+    )]
     pub(super) status_listen: SocketAddr,
     /// Certificate chain (PEM), read again when it changes; self-signed without it
     #[arg(long, value_name = "FILE", env = "VRAMGATE_TLS_CERT", requires = "tls_key")]
@@ -167,7 +182,12 @@ pub(super) struct Serve {
     #[arg(long, value_name = "FILE", env = "VRAMGATE_TLS_KEY", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
     /// Watch the cluster that this file describes (else the one that this process runs in)
-    #[arg(long, value_name = "FILE", env = "VRAMGATE_KUBECONFIG", conflicts_with = "cluster_state")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "VRAMGATE_KUBECONFIG",
+        conflicts_with = "cluster_state"
+    )]
     pub(super) kubeconfig: Option<PathBuf>,
     /// Answer from a snapshot instead of a live cluster. Repeat it for several
     #[arg(long, value_name = "FILE", env = "VRAMGATE_CLUSTER_STATE")]
@@ -193,7 +213,9 @@ pub(super) enum Ledger {
 fn ledger(text: &str) -> Result<Ledger, String> {
     match text {
         "memory" => Ok(Ledger::Memory),
-        "cluster" => Err("not in this release: reservations are kept in memory, so run one replica with memory".to_owned()),
+        "cluster" => Err(
+            "not in this release: reservations are kept in memory, so run one replica with memory".to_owned(),
+        ),
         _ => Err("use memory".to_owned()),
     }
 }
@@ -208,7 +230,9 @@ fn duration(text: &str) -> Result<Duration, String> {
         "h" => 3_600_000,
         _ => return Err("write a whole number with ms, s, m or h, as in 65s".to_owned()),
     };
-    let number: u64 = digits.parse().map_err(|_| "write a whole number with a unit, as in 65s".to_owned())?;
+    let number: u64 = digits
+        .parse()
+        .map_err(|_| "write a whole number with a unit, as in 65s".to_owned())?;
     match number.checked_mul(milliseconds) {
         Some(0) => Err("must be above zero".to_owned()),
         Some(total) => Ok(Duration::from_millis(total)),
@@ -232,7 +256,17 @@ mod tests {
         assert_eq!(duration("65s"), Ok(Duration::from_secs(65)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
-        for text in ["", "65", "s", "-1s", "1.5s", "0s", "99999999999999999999h", "18446744073709551615h", "5d"] {
+        for text in [
+            "",
+            "65",
+            "s",
+            "-1s",
+            "1.5s",
+            "0s",
+            "99999999999999999999h",
+            "18446744073709551615h",
+            "5d",
+        ] {
             assert!(duration(text).is_err(), "{text:?}");
         }
     }

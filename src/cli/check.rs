@@ -1,18 +1,17 @@
 //! `vramgate check`: applies manifests in order and says what the webhook would answer to each.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::args::{Check, FailOn, Output};
 use super::output::Paint;
 use super::{Failure, Outcome, output, policies, state};
 use crate::decision::{self, Operation, Question, Verdict};
-use crate::document::{Checked, Decision, Document, Kind};
+use crate::document::{Checked, Document, Kind};
 use crate::finding::Severity;
 use crate::ledger::{Ledger, Moment};
 use crate::manifest::Object;
 use crate::snapshot::{self, Snapshot};
-use crate::workload::Workload;
+use crate::workload::{ObjectRef, Workload};
 
 mod text;
 
@@ -24,62 +23,93 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
     let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
     let mut ledger = Ledger::new(policies);
     snapshot.fill(&mut ledger);
-    let mut applying = Applying { snapshot, ledger };
+    let mut cluster = Cluster { snapshot, ledger };
     let mut items = Vec::new();
     for object in objects {
-        items.extend(applying.apply(&object)?);
+        items.extend(cluster.apply(object)?);
     }
     let outcome = outcome(&items, args.fail_on);
     match args.output {
-        Output::Json => output::print_json(&Document::new(Kind::CheckResult, items))?,
         Output::Text => output::print(&text::render(&items, Paint::for_stdout()))?,
+        Output::Json => {
+            let items = items
+                .into_iter()
+                .map(|item| Checked::new(item.object, item.verdict))
+                .collect();
+            output::print_json(&Document::new(Kind::CheckResult, items))?;
+        }
     }
     Ok(outcome)
 }
 
-fn outcome(items: &[Checked], fail_on: FailOn) -> Outcome {
-    let warned = |item: &Checked| item.findings.iter().any(|finding| finding.severity >= Severity::Warning);
-    let refused = |item: &Checked| {
-        item.verdict == Decision::Deny || (fail_on == FailOn::Warning && warned(item))
-    };
-    if items.iter().any(refused) { Outcome::Refused } else { Outcome::Passed }
+/// An object with its verdict.
+struct Judged {
+    object: ObjectRef,
+    verdict: Verdict,
 }
 
-/// A cluster to which objects are applied one after the other.
-struct Applying {
+fn outcome(items: &[Judged], fail_on: FailOn) -> Outcome {
+    let refused = |item: &Judged| {
+        let warned = item
+            .verdict
+            .findings
+            .iter()
+            .any(|finding| finding.severity >= Severity::Warning);
+        !item.verdict.admit || (fail_on == FailOn::Warning && warned)
+    };
+    if items.iter().any(refused) {
+        Outcome::Refused
+    } else {
+        Outcome::Passed
+    }
+}
+
+/// The cluster to which objects are applied one after the other.
+struct Cluster {
     snapshot: Snapshot,
     ledger: Ledger,
 }
 
-impl Applying {
-    /// Judges one object; `None` where it is not ours to judge.
-    fn apply(&mut self, object: &Object) -> Result<Option<Checked>, Failure> {
-        let Some(mut workload) = snapshot::read_workload(object)? else { return Ok(None) };
+impl Cluster {
+    /// Judges one object and lets it join where it is admitted; `None` where it is not ours to judge.
+    fn apply(&mut self, mut object: Object) -> Result<Option<Judged>, Failure> {
+        let Some(mut workload) = snapshot::read_workload(&object)? else {
+            return Ok(None);
+        };
+        let reference = workload.object.clone();
         let old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
-        // Its own pods are taken out first: they make room for what is to come.
-        self.snapshot.withdraw(&workload, &mut self.ledger);
-        let verdict = self.judge(&workload, old);
+        let mut verdict = self.judge(&workload, old);
+        if let Some(malformed) = &verdict.malformed {
+            return Err(object
+                .error(format!("{} {:?}: {malformed}", reference.kind, reference.name))
+                .into());
+        }
         if verdict.admit {
-            let workload = after(object, workload, &verdict)?;
-            if let Some(reservation) = verdict.reservation.clone() {
+            if !verdict.patches.is_empty() {
+                workload = self.patched(&mut object, &verdict)?.unwrap_or(workload);
+            }
+            if let Some(reservation) = verdict.reservation.take() {
                 self.ledger.commit(reservation, Moment(0));
             }
             self.snapshot.join(workload, &mut self.ledger);
-        } else {
-            self.snapshot.restore(&workload, &mut self.ledger);
         }
-        let object = match snapshot::read_workload(object)? {
-            Some(workload) => workload.object,
-            None => return Ok(None),
-        };
-        Ok(verdict.judged.then(|| Checked::new(object, verdict)))
+        Ok(verdict.judged.then_some(Judged {
+            object: reference,
+            verdict,
+        }))
     }
 
     fn judge(&self, workload: &Workload, old: Option<Workload>) -> Verdict {
-        let namespace_labels: BTreeMap<String, String> = self.snapshot.namespace_labels(&workload.object.namespace);
+        let policies = Arc::clone(self.ledger.policies());
+        let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
+        let policy = policies.for_pod(&namespace_labels, &workload.pod.metadata.labels, None);
         let question = Question {
-            operation: if old.is_some() { Operation::Update } else { Operation::Create },
+            operation: if old.is_some() {
+                Operation::Update
+            } else {
+                Operation::Create
+            },
             workload: workload.clone(),
             old,
             namespace_labels,
@@ -87,24 +117,22 @@ impl Applying {
             scale_only: false,
             dry_run: false,
         };
-        let policies = Arc::clone(self.ledger.policies());
-        let prepared = decision::prepare(&question, &policies, &self.snapshot);
+        let prepared = decision::prepare(
+            question,
+            &policies,
+            self.snapshot.sources(policy.read_config_maps),
+        );
         decision::judge(&prepared, &self.ledger)
     }
-}
 
-/// The object as it is stored: with the changes that the policy makes to it.
-fn after(object: &Object, workload: Workload, verdict: &Verdict) -> Result<Workload, Failure> {
-    if verdict.patches.is_empty() {
-        return Ok(workload);
+    /// The object as it is stored: with the changes that the policy makes to it.
+    fn patched(&self, object: &mut Object, verdict: &Verdict) -> Result<Option<Workload>, Failure> {
+        json_patch::patch(&mut object.value, &verdict.patches)
+            .map_err(|error| object.error(format!("the policy's own change does not apply: {error}")))?;
+        let mut workload = snapshot::read_workload(object)?;
+        if let Some(workload) = &mut workload {
+            self.snapshot.adopt(workload);
+        }
+        Ok(workload)
     }
-    let mut changed = object.clone();
-    json_patch::patch(&mut changed.value, &verdict.patches)
-        .map_err(|error| object.error(format!("the policy's own change does not apply: {error}")))?;
-    let Some(mut changed) = snapshot::read_workload(&changed)? else { return Ok(workload) };
-    changed.uid.clone_from(&workload.uid);
-    changed.pod.metadata.uid.clone_from(&workload.pod.metadata.uid);
-    changed.pod.spec.node_name.clone_from(&workload.pod.spec.node_name);
-    changed.pod.status.clone_from(&workload.pod.status);
-    Ok(changed)
 }

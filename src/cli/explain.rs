@@ -17,7 +17,9 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
     let mut items = Vec::new();
     for object in &objects {
-        let Some(workload) = read_workload(object)? else { continue };
+        let Some(workload) = read_workload(object)? else {
+            continue;
+        };
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
         let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
         items.push(Explained::new(&workload, &snapshot, rules));
@@ -32,17 +34,29 @@ fn text(items: &[Explained]) -> String {
     let mut text = String::new();
     for item in items {
         let object = &item.object;
-        text.push_str(&clean(&format!("{} {}/{}", object.kind, object.namespace, object.name)));
+        text.push_str(&clean(&format!(
+            "{} {}/{}",
+            object.kind, object.namespace, object.name
+        )));
         text.push_str(&format!(" ({})\n", item.pods()));
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
-        table.set_header(["CONTAINER", "ENGINE", "MODEL", "MEMORY", "FROM", "GPUS", "STARTS", "READ"]);
+        table.set_header([
+            "CONTAINER",
+            "ENGINE",
+            "MODEL",
+            "MEMORY",
+            "FROM",
+            "GPUS",
+            "STARTS",
+            "READ",
+        ]);
         for container in &item.containers {
             table.add_row(row(container));
         }
         for line in table.lines() {
             text.push_str("  ");
-            text.push_str(line.trim_end());
+            text.push_str(line.trim());
             text.push('\n');
         }
         for container in &item.containers {
@@ -73,14 +87,22 @@ fn row(container: &ExplainedContainer) -> [String; 8] {
             SlotCount::Unusable(text) => format!("{text:?} {}", request.resource),
         })
         .collect();
-    let source = if container.engine == Engine::None { "-" } else { source_word(container.memory_source()) };
+    let source = if container.engine == Engine::None {
+        "-"
+    } else {
+        source_word(container.memory_source())
+    };
     [
         container.name.clone(),
         engine,
         container.model.clone().unwrap_or_else(|| "-".to_owned()),
         memory,
         source.to_owned(),
-        if gpus.is_empty() { "-".to_owned() } else { gpus.join(", ") },
+        if gpus.is_empty() {
+            "-".to_owned()
+        } else {
+            gpus.join(", ")
+        },
         starts_word(container.starts).to_owned(),
         resolvable_word(container.resolvable).to_owned(),
     ]
@@ -89,12 +111,18 @@ fn row(container: &ExplainedContainer) -> [String; 8] {
 
 fn notes(text: &mut String, container: &ExplainedContainer) {
     for unresolved in &container.unresolved {
-        text.push_str(&clean(&format!("    {}: {}: {}", container.name, unresolved.field, unresolved.reason)));
+        text.push_str(&clean(&format!(
+            "    {}: {}: {}",
+            container.name, unresolved.field, unresolved.reason
+        )));
         text.push('\n');
     }
     for finding in &container.findings {
         let severity = finding.severity.as_str();
-        text.push_str(&clean(&format!("    {severity} {}: {} ({})", finding.code, finding.message, finding.path)));
+        text.push_str(&clean(&format!(
+            "    {severity} {}: {} ({})",
+            finding.code, finding.message, finding.path
+        )));
         text.push('\n');
     }
 }

@@ -24,26 +24,40 @@ pub(super) fn each(
     take: &mut dyn FnMut(Source) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     if files.iter().filter(|file| is_standard_input(file)).count() > 1 {
-        return Err(Failure::new("-: standard input can be read only once; give it once"));
+        return Err(Failure::new(
+            "-: standard input can be read only once; give it once",
+        ));
     }
     for file in files {
         if is_standard_input(file) {
             let bytes = read_limited(io::stdin().lock(), "-", most_bytes)?;
-            take(Source { name: "-".to_owned(), bytes })?;
+            take(Source {
+                name: "-".to_owned(),
+                bytes,
+            })?;
             continue;
         }
         let metadata = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
         if !metadata.is_dir() {
-            take(Source { name: file.display().to_string(), bytes: read_file(file, most_bytes)? })?;
+            take(Source {
+                name: file.display().to_string(),
+                bytes: read_file(file, most_bytes)?,
+            })?;
             continue;
         }
         let mut found = Vec::new();
         manifests_below(file, 0, &mut found)?;
         if found.is_empty() {
-            return Err(Failure::new(format!("{}: no *.yaml, *.yml or *.json below this folder", file.display())));
+            return Err(Failure::new(format!(
+                "{}: no *.yaml, *.yml or *.json below this folder",
+                file.display()
+            )));
         }
         for path in found {
-            take(Source { name: path.display().to_string(), bytes: read_file(&path, most_bytes)? })?;
+            take(Source {
+                name: path.display().to_string(),
+                bytes: read_file(&path, most_bytes)?,
+            })?;
         }
     }
     Ok(())
@@ -65,18 +79,20 @@ fn read_limited(reader: impl Read, name: &str, most_bytes: u64) -> Result<Vec<u8
     read.map_err(|error| Failure::new(format!("{name}: {error}; check the path and its permissions")))?;
     if bytes.len() as u64 > most_bytes {
         let most = most_bytes >> 20;
-        return Err(Failure::new(format!("{name}: larger than {most} MiB, which is the limit; split it")));
+        return Err(Failure::new(format!(
+            "{name}: larger than {most} MiB, which is the limit; split it"
+        )));
     }
     Ok(bytes)
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    let remedy = match error.kind() {
-        io::ErrorKind::NotFound => "check the path",
-        io::ErrorKind::PermissionDenied => "check its permissions",
-        _ => "check the path and its permissions",
-    };
-    Failure::new(format!("{}: {error}; {remedy}", path.display()))
+    let path = path.display();
+    Failure::new(match error.kind() {
+        io::ErrorKind::NotFound => format!("{path}: does not exist; check the path"),
+        io::ErrorKind::PermissionDenied => format!("{path}: may not be read; check its permissions"),
+        _ => format!("{path}: {error}"),
+    })
 }
 
 /// Folders below folders: deep enough for any repository, and an end to links that lead in circles.
@@ -100,7 +116,9 @@ fn manifests_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Res
         let is_manifest = path
             .extension()
             .and_then(|extension| extension.to_str())
-            .is_some_and(|extension| ["yaml", "yml", "json"].contains(&extension.to_ascii_lowercase().as_str()));
+            .is_some_and(|extension| {
+                ["yaml", "yml", "json"].contains(&extension.to_ascii_lowercase().as_str())
+            });
         if path.is_dir() {
             manifests_below(&path, depth + 1, found)?;
         } else if is_manifest {

@@ -56,7 +56,6 @@ impl Paint {
         Self(io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
-
     pub(super) fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }
@@ -65,16 +64,18 @@ impl Paint {
         self.wrap("1;31", text)
     }
 
-    pub(super) fn doubtful(self, text: &str) -> String {
-        self.wrap("33", text)
-    }
-
     fn wrap(self, code: &str, text: &str) -> String {
-        if self.0 { format!("\u{1b}[{code}m{text}\u{1b}[0m") } else { text.to_owned() }
+        if self.0 {
+            format!("\u{1b}[{code}m{text}\u{1b}[0m")
+        } else {
+            text.to_owned()
+        }
     }
 }
 
 /// Text from a manifest made safe for a terminal: control characters would move the cursor or hide what follows.
 pub(super) fn clean(text: &str) -> String {
-    text.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect()
+    text.chars()
+        .map(|letter| if letter.is_control() { '\u{fffd}' } else { letter })
+        .collect()
 }

@@ -19,9 +19,14 @@ pub(super) fn load(folder: Option<&Path>, snapshot: &Snapshot) -> Result<Arc<Pol
 
 fn from_folder(folder: Option<&Path>) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
-    let Some(folder) = folder else { return Ok(documents) };
+    let Some(folder) = folder else {
+        return Ok(documents);
+    };
     if !folder.is_dir() {
-        return Err(Failure::new(format!("--policy-dir {}: is not a folder", folder.display())));
+        return Err(Failure::new(format!(
+            "--policy-dir {}: is not a folder",
+            folder.display()
+        )));
     }
     input::each(&[folder.to_owned()], input::MAX_INPUT_BYTES, &mut |source| {
         let text = String::from_utf8(source.bytes)

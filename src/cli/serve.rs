@@ -8,9 +8,12 @@ use tracing_subscriber::EnvFilter;
 use super::args::{Ledger as LedgerKind, Serve};
 use super::output::Paint;
 use super::{Failure, output, policies, state, top};
+use crate::document::DeviceRow;
 use crate::ledger::Ledger;
 use crate::server::backend::Clock;
-use crate::server::{Backend, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination};
+use crate::server::{
+    Backend, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination,
+};
 use crate::snapshot::Snapshot;
 
 mod look_ups;
@@ -23,7 +26,10 @@ const SELF_SIGNED_DAYS: u32 = 365;
 pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     let LedgerKind::Memory = args.ledger;
     let filter = EnvFilter::try_from_env("VRAMGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
@@ -50,7 +56,9 @@ fn is_in_cluster() -> bool {
 
 /// Serves a live cluster.
 fn live(_args: &Serve) -> Result<(), Failure> {
-    Err(Failure::new("this build does not watch a live cluster; give --cluster-state FILE"))
+    Err(Failure::new(
+        "this build does not watch a live cluster; give --cluster-state FILE",
+    ))
 }
 
 async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> {
@@ -61,18 +69,30 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
     let ledger = Arc::new(Mutex::new(ledger));
 
     let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), Clock::start()));
-    let backend = Backend::new(decider, Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))));
+    let backend = Backend::new(
+        decider,
+        Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))),
+    );
     let server = Server {
-        settings: Settings { listen: args.listen, status_listen: args.status_listen, ..Settings::default() },
+        settings: Settings {
+            listen: args.listen,
+            status_listen: args.status_listen,
+            ..Settings::default()
+        },
         backend: Arc::new(backend),
         certificates: Arc::new(certificates(args)?),
         readiness: Readiness::awaiting(&[]),
         metrics: Arc::new(Metrics::new()),
         page: page(Arc::clone(&ledger)),
     };
-    let bound = server.bind().await.map_err(|error| Failure::new(error.to_string()))?;
+    let bound = server
+        .bind()
+        .await
+        .map_err(|error| Failure::new(error.to_string()))?;
     if let (Ok(reviews), Ok(status)) = (bound.address(), bound.status_address()) {
-        output::note(&format!("listening on https://{reviews} (/mutate, /validate) and http://{status} (status)"));
+        output::note(&format!(
+            "listening on https://{reviews} (/mutate, /validate) and http://{status} (status)"
+        ));
     }
     if let Some(folder) = args.policy_dir.clone() {
         tokio::spawn(reload::policies(folder, snapshot, ledger));
@@ -90,8 +110,8 @@ fn certificates(args: &Serve) -> Result<Certificates, Failure> {
     if !args.listen.ip().is_unspecified() && !args.listen.ip().is_loopback() {
         hosts.push(args.listen.ip().to_string());
     }
-    let (certificates, _authority) =
-        Certificates::self_signed(&hosts, SELF_SIGNED_DAYS).map_err(|error| Failure::new(error.to_string()))?;
+    let (certificates, _authority) = Certificates::self_signed(&hosts, SELF_SIGNED_DAYS)
+        .map_err(|error| Failure::new(error.to_string()))?;
     output::note("no --tls-cert: serving a self-signed certificate, for development only");
     Ok(certificates)
 }
@@ -99,7 +119,8 @@ fn certificates(args: &Serve) -> Result<Certificates, Failure> {
 /// The page for people: what `vramgate top` prints.
 fn page(ledger: Arc<Mutex<Ledger>>) -> StatusPage {
     Arc::new(move || {
-        let rows = ledger.lock().unwrap_or_else(PoisonError::into_inner).devices();
+        let views = ledger.lock().unwrap_or_else(PoisonError::into_inner).devices();
+        let rows: Vec<DeviceRow> = views.into_iter().map(DeviceRow::from).collect();
         let text = escape(&top::text(&rows, false, Paint::PLAIN));
         format!(
             "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>vramgate</title>\
@@ -110,5 +131,7 @@ fn page(ledger: Arc<Mutex<Ledger>>) -> StatusPage {
 }
 
 fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
 }

@@ -23,7 +23,9 @@ pub(super) fn of(args: &ClusterArgs) -> Result<Snapshot, Failure> {
 pub(super) fn from_files(files: &[PathBuf]) -> Result<Snapshot, Failure> {
     let mut snapshot = Snapshot::default();
     input::each(files, input::MAX_SNAPSHOT_BYTES, &mut |source| {
-        manifest::read(&source.bytes, &source.name, Limits::SNAPSHOT, &mut |object| snapshot.add(&object))?;
+        manifest::read(&source.bytes, &source.name, Limits::SNAPSHOT, &mut |object| {
+            snapshot.add(&object)
+        })?;
         Ok(())
     })?;
     if snapshot.has_no_nodes() {
@@ -38,7 +40,9 @@ pub(super) fn from_files(files: &[PathBuf]) -> Result<Snapshot, Failure> {
 /// The embedded example cluster.
 pub(super) fn example() -> Result<Snapshot, Failure> {
     let mut snapshot = Snapshot::default();
-    manifest::read(EXAMPLE, EXAMPLE_NAME, Limits::SNAPSHOT, &mut |object| snapshot.add(&object))?;
+    manifest::read(EXAMPLE, EXAMPLE_NAME, Limits::SNAPSHOT, &mut |object| {
+        snapshot.add(&object)
+    })?;
     Ok(snapshot)
 }
 
@@ -53,7 +57,10 @@ pub(super) fn input(files: &[PathBuf]) -> Result<Vec<Object>, Failure> {
 }
 
 /// Takes the context out of the input and into the snapshot, wherever it stands; the rest keeps its order.
-pub(super) fn take_context(objects: Vec<Object>, snapshot: &mut Snapshot) -> Result<Vec<Object>, ManifestError> {
+pub(super) fn take_context(
+    objects: Vec<Object>,
+    snapshot: &mut Snapshot,
+) -> Result<Vec<Object>, ManifestError> {
     let mut rest = Vec::new();
     for object in objects {
         if !snapshot.add_context(&object)? {

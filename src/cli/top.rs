@@ -16,15 +16,25 @@ pub(super) fn run(args: &Top) -> Result<(), Failure> {
     let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
     let mut ledger = Ledger::new(policies);
     snapshot.fill(&mut ledger);
-    let rows = ledger.devices();
+    let rows: Vec<DeviceRow> = ledger.devices().into_iter().map(DeviceRow::from).collect();
     match args.output {
         Output::Json => output::print_json(&Document::new(Kind::DeviceList, rows)),
         Output::Text => output::print(&text(&rows, args.holders, Paint::for_stdout())),
     }
 }
 
-const HEADER: [&str; 10] =
-    ["NODE", "DEVICE", "PRODUCT", "SHARING", "SLOTS", "PROMISED MiB", "BUDGET MiB", "PROMISED", "BUDGET", "EVIDENCE"];
+const HEADER: [&str; 10] = [
+    "NODE",
+    "DEVICE",
+    "PRODUCT",
+    "SHARING",
+    "SLOTS",
+    "PROMISED MiB",
+    "BUDGET MiB",
+    "PROMISED",
+    "BUDGET",
+    "EVIDENCE",
+];
 /// The columns of numbers, which line up on the right.
 const NUMBERS: std::ops::Range<usize> = 4..9;
 
@@ -46,11 +56,11 @@ pub(super) fn text(rows: &[DeviceRow], with_holders: bool, paint: Paint) -> Stri
     let mut text = String::new();
     let mut lines = table.lines();
     if let Some(header) = lines.next() {
-        text.push_str(header.trim_end());
+        text.push_str(header.trim());
         text.push('\n');
     }
     for (line, row) in lines.zip(rows) {
-        text.push_str(line.trim_end());
+        text.push_str(line.trim());
         if row.is_over_budget() {
             text.push_str("  ");
             text.push_str(&paint.bad("OVER BUDGET"));
@@ -91,13 +101,13 @@ fn cells(row: &DeviceRow) -> [String; 10] {
 
 fn holders(text: &mut String, row: &DeviceRow) {
     for holder in &row.holders {
-        let request = holder.request.map_or_else(|| "unknown".to_owned(), |mib| format!("{} MiB", mib.get()));
         let line = format!(
-            "  {}/{} {} rank {}: {request} + {} MiB, {}",
+            "  {}/{} {} rank {}: {} + {} MiB, {}",
             holder.namespace,
             holder.name,
             holder.container,
             holder.rank,
+            holder.request.get(),
             holder.overhead.get(),
             holder.share.decimals(2),
         );
@@ -132,7 +142,7 @@ mod tests {
                 name: "chat-a".into(),
                 container: "server".into(),
                 rank: 0,
-                request: Some(Mib::new(24_468)),
+                request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
             }],
@@ -141,17 +151,30 @@ mod tests {
 
     #[test]
     fn rows_above_their_budget_are_marked() {
-        let text = text(&[row("gpu-a", 300_000), row("gpu-b", 900_001)], true, Paint::PLAIN);
+        let text = text(
+            &[row("gpu-a", 300_000), row("gpu-b", 900_001)],
+            true,
+            Paint::PLAIN,
+        );
         let lines: Vec<_> = text.lines().collect();
         assert!(lines[0].trim_start().starts_with("NODE"), "{text}");
-        assert!(lines[1].contains("gpu-a") && lines[1].contains("1/4") && !lines[1].contains("OVER"), "{text}");
-        assert_eq!(lines[2], "  llm/chat-a server rank 0: 24468 MiB + 640 MiB, 0.30");
-        assert!(lines[3].contains("0.900001") && lines[3].ends_with("OVER BUDGET"), "{text}");
+        assert!(
+            lines[1].contains("gpu-a") && lines[1].contains("1/4") && !lines[1].contains("OVER"),
+            "{text}"
+        );
+        assert_eq!(lines[2], "  llm/chat-a server rank 0: 24468 + 640 MiB, 0.30");
+        assert!(
+            lines[3].contains("0.900001") && lines[3].ends_with("OVER BUDGET"),
+            "{text}"
+        );
         assert_eq!(lines.last(), Some(&"1 of 2 over budget"));
     }
 
     #[test]
     fn a_cluster_without_devices_says_so() {
-        assert_eq!(text(&[], false, Paint::PLAIN), "No node offers an NVIDIA device.\n");
+        assert_eq!(
+            text(&[], false, Paint::PLAIN),
+            "No node offers an NVIDIA device.\n"
+        );
     }
 }

@@ -22,13 +22,17 @@ pub(super) fn run(args: &WebhookConfig) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>()
         .map_err(|error| Failure::new(format!("--ca {shown}: {error}; give the PEM file ca.crt")))?;
     if certificates.is_empty() {
-        return Err(Failure::new(format!("--ca {shown}: holds no certificate; give the PEM file ca.crt")));
+        return Err(Failure::new(format!(
+            "--ca {shown}: holds no certificate; give the PEM file ca.crt"
+        )));
     }
     let client = Client::new(args, &ca)?;
     let registrations = [mutating(&client), validating(&client)];
     match args.output {
         Output::Text => output::print(&yaml(&registrations)?),
-        Output::Json => output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": registrations})),
+        Output::Json => {
+            output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": registrations}))
+        }
     }
 }
 
@@ -64,7 +68,10 @@ impl Client {
             (None, Some(service)) => service_of(service)?,
             (None, None) => return Err(Failure::new("give --url URL or --service NAMESPACE/NAME")),
         };
-        Ok(Self { address, ca: BASE64.encode(ca) })
+        Ok(Self {
+            address,
+            ca: BASE64.encode(ca),
+        })
     }
 
     fn config(&self, path: &str) -> Value {
@@ -79,8 +86,14 @@ impl Client {
 
 /// The API server takes https without user, query and fragment.
 fn base_url(url: &str) -> Result<String, Failure> {
-    let refuse = |why: &str| Err(Failure::new(format!("--url {url:?}: {why}, as in https://gpu-webhook.example:8443")));
-    let Some(rest) = url.strip_prefix("https://") else { return refuse("must begin with https://") };
+    let refuse = |why: &str| {
+        Err(Failure::new(format!(
+            "--url {url:?}: {why}, as in https://gpu-webhook.example:8443"
+        )))
+    };
+    let Some(rest) = url.strip_prefix("https://") else {
+        return refuse("must begin with https://");
+    };
     let host = rest.split('/').next().unwrap_or_default();
     if host.is_empty() {
         return refuse("names no host");
@@ -93,17 +106,22 @@ fn base_url(url: &str) -> Result<String, Failure> {
 
 fn service_of(service: &str) -> Result<Address, Failure> {
     match service.split_once('/') {
-        Some((namespace, name)) if is_label(namespace) && is_label(name) => {
-            Ok(Address::Service { namespace: namespace.to_owned(), name: name.to_owned() })
-        }
-        _ => Err(Failure::new(format!("--service {service:?}: write NAMESPACE/NAME, as in vramgate-system/vramgate"))),
+        Some((namespace, name)) if is_label(namespace) && is_label(name) => Ok(Address::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }),
+        _ => Err(Failure::new(format!(
+            "--service {service:?}: write NAMESPACE/NAME, as in vramgate-system/vramgate"
+        ))),
     }
 }
 
 /// Whether a text is a DNS label, as names of namespaces and services are.
 fn is_label(text: &str) -> bool {
     (1..=63).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
         && !text.starts_with('-')
         && !text.ends_with('-')
 }
@@ -165,13 +183,41 @@ struct WorkloadRule {
 }
 
 const WORKLOADS: &[WorkloadRule] = &[
-    WorkloadRule { group: "apps", resource: "deployments", template: conditions::TEMPLATE },
-    WorkloadRule { group: "apps", resource: "statefulsets", template: conditions::TEMPLATE },
-    WorkloadRule { group: "apps", resource: "replicasets", template: conditions::TEMPLATE },
-    WorkloadRule { group: "", resource: "replicationcontrollers", template: conditions::TEMPLATE },
-    WorkloadRule { group: "apps", resource: "daemonsets", template: conditions::TEMPLATE },
-    WorkloadRule { group: "batch", resource: "jobs", template: conditions::TEMPLATE },
-    WorkloadRule { group: "batch", resource: "cronjobs", template: conditions::JOB_TEMPLATE },
+    WorkloadRule {
+        group: "apps",
+        resource: "deployments",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "apps",
+        resource: "statefulsets",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "apps",
+        resource: "replicasets",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "",
+        resource: "replicationcontrollers",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "apps",
+        resource: "daemonsets",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "batch",
+        resource: "jobs",
+        template: conditions::TEMPLATE,
+    },
+    WorkloadRule {
+        group: "batch",
+        resource: "cronjobs",
+        template: conditions::JOB_TEMPLATE,
+    },
 ];
 
 impl WorkloadRule {

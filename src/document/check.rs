@@ -38,7 +38,11 @@ impl Checked {
     pub fn new(object: ObjectRef, verdict: Verdict) -> Self {
         Self {
             object,
-            verdict: if verdict.admit { Decision::Admit } else { Decision::Deny },
+            verdict: if verdict.admit {
+                Decision::Admit
+            } else {
+                Decision::Deny
+            },
             findings: verdict.findings,
             patches: verdict.patches,
             placement: verdict.placement,
@@ -58,9 +62,10 @@ mod tests {
 
     #[test]
     fn a_denial_serialises_to_the_letter() {
-        let patch: json_patch::Patch =
-            serde_json::from_value(json!([{"op": "replace", "path": "/spec/containers/0/args/1", "value": "0.10"}]))
-                .unwrap();
+        let patch: json_patch::Patch = serde_json::from_value(
+            json!([{"op": "replace", "path": "/spec/containers/0/args/1", "value": "0.10"}]),
+        )
+        .unwrap();
         let mut finding = Finding::new(
             Code::Vg201,
             FieldPath::new("spec.containers[0].args[1]"),
@@ -68,7 +73,10 @@ mod tests {
         )
         .number("requestMiB", Number::Memory(Mib::new(24_468)))
         .number("promisedFraction", Number::Share(Share::from_ppm(900_000)))
-        .fix(Fix { title: "ask for 0.10".into(), patch: patch.0 });
+        .fix(Fix {
+            title: "ask for 0.10".into(),
+            patch: patch.0,
+        });
         finding.holders.push(HolderRef {
             namespace: Some("llm".into()),
             name: Some("chat-a".into()),
@@ -128,7 +136,10 @@ mod tests {
 
     #[test]
     fn the_word_follows_the_verdict() {
-        let verdict = Verdict { admit: true, ..Verdict::default() };
+        let verdict = Verdict {
+            admit: true,
+            ..Verdict::default()
+        };
         let item = Checked::new(ObjectRef::default(), verdict);
         assert_eq!(item.verdict, Decision::Admit);
         assert_eq!(serde_json::to_value(&item).unwrap()["verdict"], "admit");

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::ledger::devices::{DeviceView, HolderView};
 use crate::policy::Evidence;
 use crate::units::{Mib, Share};
 
@@ -62,14 +63,49 @@ pub struct DeviceHolder {
     pub container: String,
     /// Rank within the container, from 0.
     pub rank: u32,
-    /// What it asked for; `None` where that cannot be read.
+    /// What it asked for.
     #[serde(rename = "requestMiB")]
-    pub request: Option<Mib>,
+    pub request: Mib,
     /// What it takes on top.
     #[serde(rename = "overheadMiB")]
     pub overhead: Mib,
     /// The part of the device that it holds.
     pub share: Share,
+}
+
+impl From<DeviceView> for DeviceRow {
+    fn from(view: DeviceView) -> Self {
+        Self {
+            device: view.device.map(|index| format!("{}[{index}]", view.resource)),
+            node: view.node.to_string(),
+            resource: view.resource.to_string(),
+            product: view.product.to_string(),
+            sharing: view.sharing.as_str(),
+            slots: view.slots,
+            used_slots: view.slots_taken,
+            budget: view.total.map(|_| view.budget),
+            total: view.total,
+            promised: view.promised,
+            budget_fraction: view.budget_share,
+            promised_fraction: view.promised_share,
+            evidence: view.evidence,
+            holders: view.holders.into_iter().map(DeviceHolder::from).collect(),
+        }
+    }
+}
+
+impl From<HolderView> for DeviceHolder {
+    fn from(view: HolderView) -> Self {
+        Self {
+            namespace: view.namespace.to_string(),
+            name: view.name.to_string(),
+            container: view.container,
+            rank: view.rank,
+            request: view.request,
+            overhead: view.overhead,
+            share: view.share,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -98,7 +134,7 @@ mod tests {
                 name: "chat-a".into(),
                 container: "server".into(),
                 rank: 0,
-                request: Some(Mib::new(24_468)),
+                request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
             }],

@@ -4,8 +4,8 @@ use serde::{Serialize, Serializer};
 
 use crate::device::is_slot_resource;
 use crate::engine::{
-    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading, Resolvable, Role,
-    Sources, Starts, Unresolved,
+    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading,
+    Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
 use crate::workload::pod::Container;
@@ -30,7 +30,11 @@ struct Replicas {
 
 impl From<ReplicaPlan> for Replicas {
     fn from(plan: ReplicaPlan) -> Self {
-        Self { desired: plan.desired, surge: plan.surge, max: plan.max }
+        Self {
+            desired: plan.desired,
+            surge: plan.surge,
+            max: plan.max,
+        }
     }
 }
 
@@ -44,9 +48,17 @@ impl Explained {
             if readings.is_empty() {
                 containers.push(ExplainedContainer::without_engine(placed));
             }
-            containers.extend(readings.into_iter().map(|reading| ExplainedContainer::new(placed, reading)));
+            containers.extend(
+                readings
+                    .into_iter()
+                    .map(|reading| ExplainedContainer::new(placed, reading)),
+            );
         }
-        Self { object: workload.object.clone(), replicas: workload.replicas.into(), containers }
+        Self {
+            object: workload.object.clone(),
+            replicas: workload.replicas.into(),
+            containers,
+        }
     }
 
     /// How many pods the object makes, in words: `4 pods, 1 more in a rollout`.
@@ -111,7 +123,11 @@ struct Memory {
 
 impl From<MemoryRequest> for Memory {
     fn from(request: MemoryRequest) -> Self {
-        Self { kind: request.kind, value: request.value, source: request.source }
+        Self {
+            kind: request.kind,
+            value: request.value,
+            source: request.source,
+        }
     }
 }
 
@@ -205,9 +221,17 @@ impl ExplainedContainer {
             starts: Starts::Unknown,
             resolvable: if asks { Resolvable::None } else { Resolvable::Full },
             memory: Memory {
-                kind: if asks { MemoryKind::Unknown } else { MemoryKind::None },
+                kind: if asks {
+                    MemoryKind::Unknown
+                } else {
+                    MemoryKind::None
+                },
                 value: None,
-                source: if asks { MemorySource::Unresolved } else { MemorySource::Default },
+                source: if asks {
+                    MemorySource::Unresolved
+                } else {
+                    MemorySource::Default
+                },
             },
             parallelism: Parallelism::default().into(),
             gpu,
@@ -249,18 +273,25 @@ impl ExplainedContainer {
 /// them; a resource that stands in the requests alone is shown as well, though the API server refuses it.
 fn slots(container: &Container) -> Vec<GpuRequest> {
     let resources = &container.resources;
-    let only_requested = resources.requests.iter().filter(|(name, _)| !resources.limits.contains_key(*name));
+    let only_requested = resources
+        .requests
+        .iter()
+        .filter(|(name, _)| !resources.limits.contains_key(*name));
     resources
         .limits
         .iter()
         .chain(only_requested)
         .filter(|(name, _)| is_slot_resource(name))
-        .map(|(name, quantity)| GpuRequest { resource: name.clone(), count: slot_count(&quantity.0) })
+        .map(|(name, quantity)| GpuRequest {
+            resource: name.clone(),
+            count: slot_count(&quantity.0),
+        })
         .collect()
 }
 
 fn slot_count(text: &str) -> SlotCount {
-    text.parse().map_or_else(|_| SlotCount::Unusable(text.to_owned()), SlotCount::Whole)
+    text.parse()
+        .map_or_else(|_| SlotCount::Unusable(text.to_owned()), SlotCount::Whole)
 }
 
 #[cfg(test)]
@@ -313,7 +344,11 @@ mod tests {
         let container = container(json!({
             "name": "server", "resources": {"limits": {"nvidia.com/gpu": 1, "memory": "8Gi", "nvidia.com/gpumem": 3}},
         }));
-        let placed = Placed { container: &container, role: Role::Container, index: 0 };
+        let placed = Placed {
+            container: &container,
+            role: Role::Container,
+            index: 0,
+        };
         assert_eq!(
             serde_json::to_value(ExplainedContainer::new(placed, reading())).unwrap(),
             json!({
@@ -357,7 +392,12 @@ mod tests {
         let asks = container(json!({"name": "a", "resources": {"limits": {"nvidia.com/gpu": 1}}}));
         let idle = container(json!({"name": "b"}));
         let engine_of = |container: &Container| {
-            ExplainedContainer::without_engine(Placed { container, role: Role::Container, index: 0 }).engine
+            ExplainedContainer::without_engine(Placed {
+                container,
+                role: Role::Container,
+                index: 0,
+            })
+            .engine
         };
         assert_eq!(engine_of(&asks), Engine::Unknown);
         assert_eq!(engine_of(&idle), Engine::None);

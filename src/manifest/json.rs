@@ -13,10 +13,15 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
     let mut line = 1;
     loop {
         let offset = documents.byte_offset();
-        let Some(document) = documents.next() else { return Ok(()) };
+        let Some(document) = documents.next() else {
+            return Ok(());
+        };
         let gap = text.get(offset..).unwrap_or_default();
         let begin = offset + (gap.len() - gap.trim_start().len());
-        line += line_of(text.get(counted_to..begin).unwrap_or_default().as_bytes(), usize::MAX) - 1;
+        line += line_of(
+            text.get(counted_to..begin).unwrap_or_default().as_bytes(),
+            usize::MAX,
+        ) - 1;
         counted_to = begin;
         walk.line = line;
         match document {
@@ -29,13 +34,22 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
 fn parse(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let result = walk.document(&mut deserializer);
-    result.map_err(|error| walk.take_error().unwrap_or_else(|| syntax(walk, walk.line - 1, &error)))
+    result.map_err(|error| {
+        walk.take_error()
+            .unwrap_or_else(|| syntax(walk, walk.line - 1, &error))
+    })
 }
 
 fn syntax(walk: &Walk<'_>, lines_before: usize, error: &serde_json::Error) -> ManifestError {
     let text = error.to_string();
     // The parser repeats the position behind its text; ours stands in front of it and counts from the file's start.
-    let message = text.rfind(" at line ").map_or(text.as_str(), |at| text.get(..at).unwrap_or_default());
-    let message = if message == "recursion limit exceeded" { super::yaml::TOO_DEEP } else { message };
+    let message = text
+        .rfind(" at line ")
+        .map_or(text.as_str(), |at| text.get(..at).unwrap_or_default());
+    let message = if message == "recursion limit exceeded" {
+        super::yaml::TOO_DEEP
+    } else {
+        message
+    };
     ManifestError::on_line(&walk.source, lines_before + error.line(), error.column(), message)
 }

@@ -7,11 +7,16 @@ fn read_all(text: &str) -> Vec<Object> {
 }
 
 fn error_of(text: &str) -> String {
-    objects(text.as_bytes(), "in.yaml", Limits::INPUT).unwrap_err().to_string()
+    objects(text.as_bytes(), "in.yaml", Limits::INPUT)
+        .unwrap_err()
+        .to_string()
 }
 
 fn places(text: &str) -> Vec<(String, String)> {
-    read_all(text).iter().map(|object| (object.origin.to_string(), object.name().to_owned())).collect()
+    read_all(text)
+        .iter()
+        .map(|object| (object.origin.to_string(), object.name().to_owned()))
+        .collect()
 }
 
 #[test]
@@ -20,7 +25,8 @@ fn documents_keep_their_order_and_lines_and_empty_ones_are_skipped() {
                 kind: Pod\napiVersion: v1\nmetadata: {name: b}\n...\n---\n~\n--- {apiVersion: v1, kind: Pod, metadata: {name: c}}\n";
     assert_eq!(
         places(text),
-        [("in.yaml:7", "a"), ("in.yaml:12", "b"), ("in.yaml:18", "c")].map(|(p, n)| (p.to_owned(), n.to_owned()))
+        [("in.yaml:7", "a"), ("in.yaml:12", "b"), ("in.yaml:18", "c")]
+            .map(|(p, n)| (p.to_owned(), n.to_owned()))
     );
 }
 
@@ -50,10 +56,15 @@ fn items_of_a_typed_list_take_its_type_wherever_it_stands() {
         r#"{"items":[{"metadata":{"name":"a"}}],"apiVersion":"v1","kind":"PodList"}"#,
     ] {
         let objects = read_all(text);
-        assert_eq!((objects[0].kind(), objects[0].api_version(), objects[0].name()), ("Pod", "v1", "a"));
+        assert_eq!(
+            (objects[0].kind(), objects[0].api_version(), objects[0].name()),
+            ("Pod", "v1", "a")
+        );
     }
     let untyped = r#"{"kind":"List","apiVersion":"v1","items":[{"metadata":{"name":"a"}}]}"#;
-    assert!(error_of(untyped).starts_with("in.yaml:1 (items[0]): the object \"a\" has no apiVersion and no kind"));
+    assert!(
+        error_of(untyped).starts_with("in.yaml:1 (items[0]): the object \"a\" has no apiVersion and no kind")
+    );
 }
 
 #[test]
@@ -67,7 +78,10 @@ fn json_may_hold_several_objects_and_counts_lines() {
 
 #[test]
 fn a_yaml_flow_mapping_at_the_top_is_not_taken_for_broken_json() {
-    assert_eq!(read_all("{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\nkind: Pod\napiVersion: v1\n").len(), 2);
+    assert_eq!(
+        read_all("{apiVersion: v1, kind: Pod, metadata: {name: a}}\n---\nkind: Pod\napiVersion: v1\n").len(),
+        2
+    );
 }
 
 #[test]
@@ -79,7 +93,11 @@ fn an_object_without_its_type_is_an_error_that_names_place_and_field() {
     assert!(error_of("apiVersion: v1\nkind: ''\n").starts_with("in.yaml:1: the object has no kind;"));
     assert!(error_of("apiVersion: v1\nkind: 7\n").starts_with("in.yaml:1: the object has no kind;"));
     for text in ["just text\n", "- a\n- b\n", "7\n"] {
-        assert!(error_of(text).contains("expected an API object"), "{}", error_of(text));
+        assert!(
+            error_of(text).contains("expected an API object"),
+            "{}",
+            error_of(text)
+        );
     }
 }
 
@@ -109,9 +127,16 @@ fn scalars_are_read_as_kubectl_reads_them() {
 #[test]
 fn keys_that_are_no_strings_become_text_and_mappings_as_keys_are_refused() {
     let objects = read_all("apiVersion: v1\nkind: ConfigMap\ndata: {1: a, true: b, 0.5: c}\n");
-    assert_eq!(objects[0].value["data"], json!({"1": "a", "true": "b", "0.5": "c"}));
-    assert!(objects_fail("apiVersion: v1\nkind: ConfigMap\ndata:\n  ? {a: b}\n  : c\n"));
-    assert!(objects_fail("apiVersion: v1\nkind: ConfigMap\ndata:\n  ? [a]\n  : c\n"));
+    assert_eq!(
+        objects[0].value["data"],
+        json!({"1": "a", "true": "b", "0.5": "c"})
+    );
+    assert!(objects_fail(
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  ? {a: b}\n  : c\n"
+    ));
+    assert!(objects_fail(
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  ? [a]\n  : c\n"
+    ));
 }
 
 fn objects_fail(text: &str) -> bool {
@@ -122,7 +147,10 @@ fn objects_fail(text: &str) -> bool {
 fn anchors_and_merge_keys_are_expanded_and_bombs_are_not() {
     let text = "apiVersion: v1\nkind: Pod\nbase: &b {a: 1, b: 2}\nspec: {<<: *b, b: 3}\nagain: *b\n";
     let value = &read_all(text)[0].value;
-    assert_eq!((&value["spec"], &value["again"]), (&json!({"a": 1, "b": 3}), &json!({"a": 1, "b": 2})));
+    assert_eq!(
+        (&value["spec"], &value["again"]),
+        (&json!({"a": 1, "b": 3}), &json!({"a": 1, "b": 2}))
+    );
     let mut bomb = String::from("apiVersion: v1\nkind: Pod\na0: &a0 [x, x, x, x, x, x, x, x, x, x]\n");
     for level in 1..9 {
         let previous = level - 1;
@@ -145,9 +173,21 @@ fn broken_text_is_an_error_with_its_line_in_the_file() {
 #[test]
 fn nesting_is_limited_in_both_syntaxes() {
     for depth in [150, 100_000] {
-        let json = format!(r#"{{"apiVersion":"v1","kind":"Pod","spec":{}{}}}"#, "[".repeat(depth), "]".repeat(depth));
-        assert!(error_of(&json).contains("64 levels"), "{depth}: {}", error_of(&json));
-        let yaml = format!("apiVersion: v1\nkind: Pod\nspec: {}{}\n", "[".repeat(depth), "]".repeat(depth));
+        let json = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","spec":{}{}}}"#,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
+        assert!(
+            error_of(&json).contains("64 levels"),
+            "{depth}: {}",
+            error_of(&json)
+        );
+        let yaml = format!(
+            "apiVersion: v1\nkind: Pod\nspec: {}{}\n",
+            "[".repeat(depth),
+            "]".repeat(depth)
+        );
         assert!(objects_fail(&yaml));
     }
     let mut block = String::from("apiVersion: v1\nkind: Pod\nspec:\n");
@@ -176,7 +216,16 @@ fn bytes_that_are_no_text_are_refused_with_their_line() {
             .starts_with("in.yaml:2: the text is not UTF-8")
     );
     assert!(error_of("apiVersion: v1\nkind: P\0d\n").starts_with("in.yaml:2: the text holds a NUL byte"));
-    assert_eq!(objects(b"\xef\xbb\xbfapiVersion: v1\nkind: Pod\n", "in.yaml", Limits::INPUT).unwrap().len(), 1);
+    assert_eq!(
+        objects(
+            b"\xef\xbb\xbfapiVersion: v1\nkind: Pod\n",
+            "in.yaml",
+            Limits::INPUT
+        )
+        .unwrap()
+        .len(),
+        1
+    );
     assert!(objects(b"", "in.yaml", Limits::INPUT).unwrap().is_empty());
 }
 
@@ -202,11 +251,15 @@ fn block_scalars_are_kept_verbatim() {
 
 #[test]
 fn an_error_of_the_sink_ends_the_reading() {
-    let text = "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n- {apiVersion: v1, kind: Pod}\n";
+    let text =
+        "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod}\n- {apiVersion: v1, kind: Pod}\n";
     let mut seen = 0;
     let result = read(text.as_bytes(), "in.yaml", Limits::INPUT, &mut |object| {
         seen += 1;
         Err(object.error("no"))
     });
-    assert_eq!((seen, result.unwrap_err().to_string()), (1, "in.yaml:1 (items[0]): no".to_owned()));
+    assert_eq!(
+        (seen, result.unwrap_err().to_string()),
+        (1, "in.yaml:1 (items[0]): no".to_owned())
+    );
 }

@@ -85,7 +85,9 @@ impl<'de> Visitor<'de> for Strict {
         let mut map = Map::new();
         while let Some(key) = entries.next_key_seed(Key)? {
             if map.contains_key(&key) {
-                return Err(de::Error::custom(format_args!("duplicate field {key:?}: only one can be meant")));
+                return Err(de::Error::custom(format_args!(
+                    "duplicate field {key:?}: only one can be meant"
+                )));
             }
             let value = entries.next_value_seed(Self)?;
             map.insert(key, value);
@@ -95,7 +97,10 @@ impl<'de> Visitor<'de> for Strict {
 }
 
 fn integer(value: i128) -> Option<Value> {
-    i64::try_from(value).map(Value::from).or_else(|_| u64::try_from(value).map(Value::from)).ok()
+    i64::try_from(value)
+        .map(Value::from)
+        .or_else(|_| u64::try_from(value).map(Value::from))
+        .ok()
 }
 
 /// Reads the key of a mapping. JSON has string keys only; kubectl turns the numbers and booleans of YAML into text.

@@ -20,9 +20,15 @@ pub struct Limits {
 
 impl Limits {
     /// For an input file of `check` and `explain`.
-    pub const INPUT: Self = Self { objects: 10_000, what: "an input file" };
+    pub const INPUT: Self = Self {
+        objects: 10_000,
+        what: "an input file",
+    };
     /// For a snapshot of a cluster. Its pods have a limit of their own ([`crate::snapshot::MAX_PODS`]).
-    pub const SNAPSHOT: Self = Self { objects: 1_000_000, what: "a snapshot" };
+    pub const SNAPSHOT: Self = Self {
+        objects: 1_000_000,
+        what: "a snapshot",
+    };
 }
 
 type Sink<'s> = dyn FnMut(Object) -> Result<(), ManifestError> + 's;
@@ -41,7 +47,14 @@ pub(super) struct Walk<'s> {
 
 impl<'s> Walk<'s> {
     pub(super) fn new(source: &str, limits: Limits, sink: &'s mut Sink<'s>) -> Self {
-        Self { source: source.into(), line: 1, limits, seen: 0, sink, stopped_by: None }
+        Self {
+            source: source.into(),
+            line: 1,
+            limits,
+            seen: 0,
+            sink,
+            stopped_by: None,
+        }
     }
 
     /// Whether no object was met yet.
@@ -56,13 +69,22 @@ impl<'s> Walk<'s> {
 
     /// Reads one document.
     pub(super) fn document<'de, D: Deserializer<'de>>(&mut self, deserializer: D) -> Result<(), D::Error> {
-        Node { walk: self, item: String::new() }.deserialize(deserializer).map(|held| {
+        Node {
+            walk: self,
+            item: String::new(),
+        }
+        .deserialize(deserializer)
+        .map(|held| {
             debug_assert!(held.is_none(), "only an item of a list may lack its kind");
         })
     }
 
     fn origin(&self, item: &str) -> Origin {
-        Origin { source: Arc::clone(&self.source), line: self.line, item: item.to_owned() }
+        Origin {
+            source: Arc::clone(&self.source),
+            line: self.line,
+            item: item.to_owned(),
+        }
     }
 
     fn stop<E: de::Error>(&mut self, error: ManifestError) -> E {
@@ -84,7 +106,10 @@ impl<'s> Walk<'s> {
         if let Some(message) = missing_type(&map) {
             return Err(self.stop(ManifestError::at(&origin, message)));
         }
-        let object = Object { origin, value: Value::Object(map) };
+        let object = Object {
+            origin,
+            value: Value::Object(map),
+        };
         (self.sink)(object).map_err(|error| self.stop(error))
     }
 }
@@ -98,7 +123,10 @@ fn missing_type(map: &Map<String, Value>) -> Option<String> {
     if lacking.is_empty() {
         return None;
     }
-    let name = map.get("metadata").and_then(|metadata| metadata.get("name")).and_then(Value::as_str);
+    let name = map
+        .get("metadata")
+        .and_then(|metadata| metadata.get("name"))
+        .and_then(Value::as_str);
     let which = name.map_or_else(|| "the object".to_owned(), |name| format!("the object {name:?}"));
     Some(format!(
         "{which} has no {}; an API object names both, as in \"apiVersion: v1\" and \"kind: Pod\"",
@@ -144,10 +172,15 @@ impl<'de> Visitor<'de> for Node<'_, '_> {
         let mut held: Option<Vec<Held>> = None;
         while let Some(key) = entries.next_key_seed(Key)? {
             if map.contains_key(&key) || (key == "items" && held.is_some()) {
-                return Err(de::Error::custom(format_args!("duplicate field {key:?}: only one can be meant")));
+                return Err(de::Error::custom(format_args!(
+                    "duplicate field {key:?}: only one can be meant"
+                )));
             }
             if key == "items" {
-                held = Some(entries.next_value_seed(Items { walk: &mut *self.walk, item: &self.item })?);
+                held = Some(entries.next_value_seed(Items {
+                    walk: &mut *self.walk,
+                    item: &self.item,
+                })?);
             } else {
                 let value = entries.next_value_seed(Strict)?;
                 map.insert(key, value);
@@ -181,7 +214,8 @@ fn close_list<E: de::Error>(
     for (mut map, item) in held {
         if !kind.is_empty() {
             map.entry("kind").or_insert_with(|| kind.into());
-            map.entry("apiVersion").or_insert_with(|| text("apiVersion").into());
+            map.entry("apiVersion")
+                .or_insert_with(|| text("apiVersion").into());
         }
         walk.emit(map, &item)?;
     }
@@ -223,7 +257,10 @@ impl<'de> Visitor<'de> for Items<'_, '_, '_> {
         loop {
             let separator = if self.item.is_empty() { "" } else { "." };
             let item = format!("{}{separator}items[{index}]", self.item);
-            match items.next_element_seed(Node { walk: &mut *self.walk, item })? {
+            match items.next_element_seed(Node {
+                walk: &mut *self.walk,
+                item,
+            })? {
                 None => return Ok(held),
                 Some(without_type) => held.extend(without_type),
             }

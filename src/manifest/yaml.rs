@@ -15,11 +15,14 @@ const MAX_ALIAS_EVENTS: usize = 100_000;
 /// Hands the objects of a YAML text to the walk.
 pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError> {
     for chunk in chunks(text) {
-        let Some(first) = chunk.first_content_line() else { continue };
+        let Some(first) = chunk.first_content_line() else {
+            continue;
+        };
         walk.line = chunk.line + first;
-        let result = serde_saphyr::with_deserializer_from_str_with_options(chunk.text, options(), |deserializer| {
-            walk.document(deserializer)
-        });
+        let result =
+            serde_saphyr::with_deserializer_from_str_with_options(chunk.text, options(), |deserializer| {
+                walk.document(deserializer)
+            });
         result.map_err(|error| walk.take_error().unwrap_or_else(|| syntax(walk, &chunk, &error)))?;
     }
     Ok(())
@@ -50,7 +53,10 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
     let mut only_directives = true;
     for content in text.split_inclusive('\n') {
         if is_marker(content, "---") && !only_directives {
-            chunks.push(Chunk { text: text.get(begin..offset).unwrap_or_default(), line: begin_line });
+            chunks.push(Chunk {
+                text: text.get(begin..offset).unwrap_or_default(),
+                line: begin_line,
+            });
             (begin, begin_line) = (offset, line);
         }
         offset += content.len();
@@ -58,17 +64,24 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
         let trimmed = content.trim();
         only_directives &= trimmed.is_empty() || trimmed.starts_with('%') || trimmed.starts_with('#');
         if is_marker(content, "...") {
-            chunks.push(Chunk { text: text.get(begin..offset).unwrap_or_default(), line: begin_line });
+            chunks.push(Chunk {
+                text: text.get(begin..offset).unwrap_or_default(),
+                line: begin_line,
+            });
             (begin, begin_line) = (offset, line);
             only_directives = true;
         }
     }
-    chunks.push(Chunk { text: text.get(begin..).unwrap_or_default(), line: begin_line });
+    chunks.push(Chunk {
+        text: text.get(begin..).unwrap_or_default(),
+        line: begin_line,
+    });
     chunks
 }
 
 fn is_marker(line: &str, marker: &str) -> bool {
-    line.strip_prefix(marker).is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    line.strip_prefix(marker)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
 }
 
 fn options() -> Options {
@@ -99,9 +112,13 @@ fn syntax(walk: &Walk<'_>, chunk: &Chunk<'_>, error: &Error) -> ManifestError {
     let (line, column) = location.map_or((0, 0), |location| (location.line(), location.column()));
     let line = chunk.line + usize::try_from(line).unwrap_or(0).saturating_sub(1);
     let message = match error.without_snippet() {
-        Error::Budget { breach: BudgetBreach::Depth { .. }, .. } => TOO_DEEP.to_owned(),
+        Error::Budget {
+            breach: BudgetBreach::Depth { .. },
+            ..
+        } => TOO_DEEP.to_owned(),
         other => {
-            let text = other.render_with_options(serde_saphyr::render_options! { snippets: SnippetMode::Off });
+            let text =
+                other.render_with_options(serde_saphyr::render_options! { snippets: SnippetMode::Off });
             match text.rfind(" at line ") {
                 Some(at) => text.get(..at).unwrap_or_default().to_owned(),
                 None => text,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use super::{Key, Snapshot};
 use crate::ledger::Ledger;
-use crate::workload::{Workload, WorkloadKind};
 use crate::workload::pod::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, OwnerReference, Pod, Requirement,
 };
+use crate::workload::{Workload, WorkloadKind};
 
 impl Snapshot {
     /// What an object of the input is in this cluster: an UPDATE keeps the identity of the object that exists, and a
@@ -29,28 +29,21 @@ impl Snapshot {
         }
     }
 
-    /// Takes the pods of a workload out of the ledger, before a change of it is judged.
-    pub fn withdraw(&self, owner: &Workload, ledger: &mut Ledger) {
-        for pod in self.owned(owner) {
-            ledger.remove_pod(&pod.uid);
-        }
-    }
-
-    /// Puts them back: the change was refused.
-    pub fn restore(&self, owner: &Workload, ledger: &mut Ledger) {
-        for pod in self.owned(owner) {
-            ledger.set_pod(&pod.pod, self);
-        }
-    }
-
     /// Lets an admitted object join: its pods hold what they will take, in place of those that it had.
     pub fn join(&mut self, workload: Workload, ledger: &mut Ledger) {
-        self.withdraw(&workload, ledger);
-        let replaced: Vec<Key> = self.owned(&workload).map(|pod| Key::of(pod)).collect();
-        for key in replaced {
+        let replaced: Vec<(Key, String)> = self
+            .owned(&workload)
+            .map(|pod| (Key::of(pod), pod.uid.clone()))
+            .collect();
+        for (key, uid) in replaced {
             self.workloads.remove(&key);
+            ledger.remove_pod(&uid);
         }
-        let pods = if workload.kind == WorkloadKind::Pod { vec![workload.pod.clone()] } else { self.pods_of(&workload, ledger) };
+        let pods = if workload.kind == WorkloadKind::Pod {
+            vec![workload.pod.clone()]
+        } else {
+            self.pods_of(&workload, ledger)
+        };
         for pod in pods {
             ledger.set_pod(&pod, self);
             if workload.kind != WorkloadKind::Pod {
@@ -66,9 +59,14 @@ impl Snapshot {
     fn pods_of(&self, workload: &Workload, ledger: &Ledger) -> Vec<Pod> {
         let nodes = self.gpu_nodes(ledger.policies());
         if workload.replicas.per_node {
-            return nodes.map(|node| on_node(replica(workload, node.name()), node.name())).collect();
+            return nodes
+                .map(|node| on_node(replica(workload, node.name()), node.name()))
+                .collect();
         }
-        let slots: u64 = nodes.flat_map(|node| node.pools).map(|pool| u64::from(pool.slots)).sum();
+        let slots: u64 = nodes
+            .flat_map(|node| node.pools)
+            .map(|pool| u64::from(pool.slots))
+            .sum();
         (0..u64::from(workload.replicas.desired).min(slots))
             .map(|ordinal| replica(workload, &ordinal.to_string()))
             .collect()
@@ -105,7 +103,9 @@ fn on_node(mut pod: Pod, node: &str) -> Pod {
         .node_affinity
         .get_or_insert_with(NodeAffinity::default)
         .required_during_scheduling_ignored_during_execution
-        .get_or_insert_with(|| NodeSelector { node_selector_terms: vec![NodeSelectorTerm::default()] });
+        .get_or_insert_with(|| NodeSelector {
+            node_selector_terms: vec![NodeSelectorTerm::default()],
+        });
     for term in &mut required.node_selector_terms {
         term.match_fields = vec![name.clone()];
     }

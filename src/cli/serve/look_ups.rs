@@ -10,6 +10,18 @@ use crate::server::LookUps;
 use crate::snapshot::Snapshot;
 use crate::workload::{Workload, WorkloadKind};
 
+/// ConfigMaps of a snapshot, as far as the policy lets them be read.
+struct ConfigMaps {
+    snapshot: Arc<Snapshot>,
+    allowed: bool,
+}
+
+impl Sources for ConfigMaps {
+    fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
+        self.snapshot.sources(self.allowed).config_map(namespace, name)
+    }
+}
+
 /// A snapshot in the place of an API server.
 #[derive(Clone, Debug)]
 pub(super) struct SnapshotLookUps(Arc<Snapshot>);
@@ -20,19 +32,17 @@ impl SnapshotLookUps {
     }
 }
 
-impl Sources for SnapshotLookUps {
-    fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
-        self.0.config_map(namespace, name)
-    }
-}
-
 impl LookUps for SnapshotLookUps {
     fn config_maps<'a>(
         &'a self,
         _namespace: &'a str,
         _names: &'a BTreeSet<String>,
+        allowed: bool,
     ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>> {
-        Box::pin(ready(Box::new(self.clone()) as Box<dyn Sources + Send + Sync>))
+        let snapshot = Arc::clone(&self.0);
+        Box::pin(ready(
+            Box::new(ConfigMaps { snapshot, allowed }) as Box<dyn Sources + Send + Sync>
+        ))
     }
 
     fn namespace_labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, BTreeMap<String, String>> {

@@ -31,7 +31,9 @@ pub(super) async fn policies(folder: PathBuf, snapshot: Arc<Snapshot>, ledger: A
                 snapshot.fill(&mut ledger);
                 tracing::info!(?names, "policies reloaded");
             }
-            Err(failure) => tracing::error!("policies not reloaded, the former ones stay in force: {failure}"),
+            Err(failure) => {
+                tracing::error!("policies not reloaded, the former ones stay in force: {failure}")
+            }
         }
     }
 }

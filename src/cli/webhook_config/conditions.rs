@@ -9,10 +9,15 @@ pub(super) struct Template {
 }
 
 /// A pod itself.
-pub(super) const POD: Template = Template { metadata: "object.?metadata", spec: "object.?spec" };
+pub(super) const POD: Template = Template {
+    metadata: "object.?metadata",
+    spec: "object.?spec",
+};
 /// The template of most workloads.
-pub(super) const TEMPLATE: Template =
-    Template { metadata: "object.?spec.?template.?metadata", spec: "object.?spec.?template.?spec" };
+pub(super) const TEMPLATE: Template = Template {
+    metadata: "object.?spec.?template.?metadata",
+    spec: "object.?spec.?template.?spec",
+};
 /// The template of a CronJob.
 pub(super) const JOB_TEMPLATE: Template = Template {
     metadata: "object.?spec.?jobTemplate.?spec.?template.?metadata",
@@ -39,7 +44,11 @@ pub(super) fn asks_for_gpu(template: Template) -> String {
         )
     };
     let containers = |field: &str| {
-        format!("{spec}.?{field}.orValue([]).exists(c, {} || {})", resources("limits"), resources("requests"))
+        format!(
+            "{spec}.?{field}.orValue([]).exists(c, {} || {})",
+            resources("limits"),
+            resources("requests")
+        )
     };
     [
         containers("containers"),
@@ -66,7 +75,8 @@ pub(super) fn changes_what_it_takes() -> String {
         images("initContainers"),
         format!("{new}.exists(k, k.startsWith('vramgate.io/') && {old}[?k].orValue('') != {new}[k])"),
         format!("{old}.exists(k, k.startsWith('vramgate.io/') && !(k in {new}))"),
-        "object.?spec.?schedulingGates.orValue([]) != oldObject.?spec.?schedulingGates.orValue([])".to_owned(),
+        "object.?spec.?schedulingGates.orValue([]) != oldObject.?spec.?schedulingGates.orValue([])"
+            .to_owned(),
     ]
     .join(" ||\n")
 }

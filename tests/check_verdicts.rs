@@ -1,0 +1,322 @@
+//! `vramgate check` with real verdicts: objects are applied in order, and what was admitted is met by what follows.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples")
+        .join(name)
+        .display()
+        .to_string()
+}
+
+fn pod(name: &str, fraction: &str) -> String {
+    format!(
+        "---
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, namespace: llm}}
+spec:
+  containers:
+  - name: server
+    image: vllm/vllm-openai:v0.20.0
+    args: [--model, example-org/chat-7b, --gpu-memory-utilization, \"{fraction}\"]
+    resources: {{limits: {{nvidia.com/gpu: 1}}}}
+"
+    )
+}
+
+fn deployment(name: &str, replicas: u32, fraction: &str, surge: u32) -> String {
+    format!(
+        "---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {{name: {name}, namespace: llm}}
+spec:
+  replicas: {replicas}
+  selector: {{matchLabels: {{app: {name}}}}}
+  strategy: {{rollingUpdate: {{maxSurge: {surge}, maxUnavailable: 1}}}}
+  template:
+    metadata: {{labels: {{app: {name}}}}}
+    spec:
+      containers:
+      - name: server
+        image: vllm/vllm-openai:v0.20.0
+        args: [--model, example-org/chat-7b, --gpu-memory-utilization, \"{fraction}\"]
+        resources: {{limits: {{nvidia.com/gpu: 1}}}}
+"
+    )
+}
+
+/// One node with one H100 and four time-sliced slots, on which every pod may stand.
+const NODE: &str = r#"---
+apiVersion: v1
+kind: Node
+metadata:
+  name: gpu-a
+  labels:
+    nvidia.com/gpu.product: NVIDIA-H100-80GB-HBM3-SHARED
+    nvidia.com/gpu.memory: "81559"
+    nvidia.com/gpu.count: "1"
+    nvidia.com/gpu.replicas: "4"
+    nvidia.com/gpu.sharing-strategy: time-slicing
+status:
+  capacity: {nvidia.com/gpu: "4"}
+  allocatable: {nvidia.com/gpu: "4"}
+  conditions: [{type: Ready, status: "True"}]
+"#;
+
+struct Checked {
+    code: i32,
+    text: String,
+    items: Vec<Value>,
+}
+
+impl Checked {
+    fn verdicts(&self) -> Vec<(&str, &str)> {
+        self.items
+            .iter()
+            .map(|item| {
+                (
+                    item["object"]["name"].as_str().unwrap(),
+                    item["verdict"].as_str().unwrap(),
+                )
+            })
+            .collect()
+    }
+
+    fn codes(&self, index: usize) -> Vec<&str> {
+        self.items[index]["findings"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|finding| finding["code"].as_str().unwrap())
+            .collect()
+    }
+}
+
+/// Checks `input` against `state`, in both formats.
+fn check(state: &str, input: &str, more: &[&str]) -> Checked {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder: PathBuf =
+        std::env::temp_dir().join(format!("vramgate-verdicts-{}-{number}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("state.yaml"), state).unwrap();
+    fs::write(folder.join("input.yaml"), input).unwrap();
+    let run = |format: &str| {
+        Command::new(env!("CARGO_BIN_EXE_vramgate"))
+            .args([
+                "check",
+                "--cluster-state",
+                "state.yaml",
+                "input.yaml",
+                "-o",
+                format,
+            ])
+            .args(more)
+            .current_dir(&folder)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let (json, text) = (run("json"), run("text"));
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(json.status.code(), text.status.code());
+    let document: Value = serde_json::from_slice(&json.stdout)
+        .unwrap_or_else(|_| panic!("no JSON: {}", String::from_utf8_lossy(&json.stderr)));
+    assert_eq!(document["apiVersion"], "vramgate.io/v1alpha1");
+    Checked {
+        code: json.status.code().unwrap(),
+        text: String::from_utf8(text.stdout).unwrap(),
+        items: document["items"].as_array().unwrap().clone(),
+    }
+}
+
+#[test]
+fn the_fourth_pod_is_refused_and_the_three_holders_are_named() {
+    let input = ["a", "b", "c", "d"].map(|name| pod(name, "0.30")).concat();
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("a", "admit"), ("b", "admit"), ("c", "admit"), ("d", "deny")]
+    );
+    assert_eq!(checked.code, 1);
+    assert_eq!(checked.codes(3), ["VG201"]);
+    let finding = &checked.items[3]["findings"][0];
+    assert_eq!(finding["severity"], "error");
+    let holders: Vec<_> = finding["holders"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|holder| holder["name"].clone())
+        .collect();
+    assert_eq!(holders, ["a", "b", "c"]);
+    assert!(finding["message"].as_str().unwrap().len() < 256);
+    let place = &checked.items[2]["placement"][0];
+    assert_eq!(
+        (&place["node"], &place["device"]),
+        (&"gpu-a".into(), &"nvidia.com/gpu[0]".into())
+    );
+    assert_eq!(
+        (&place["promisedFraction"], &place["budgetFraction"]),
+        (&"0.90".into(), &"0.90".into())
+    );
+    assert_eq!(
+        (&place["promisedMiB"], &place["budgetMiB"]),
+        (&73_404.into(), &73_403.into())
+    );
+    assert!(checked.text.contains("deny   Pod llm/d\n"), "{}", checked.text);
+    assert!(checked.text.contains("llm/a"), "{}", checked.text);
+    assert!(checked.text.contains("3 admitted, 1 denied"), "{}", checked.text);
+}
+
+#[test]
+fn a_proposed_fix_makes_the_object_pass() {
+    let three = ["a", "b", "c"].map(|name| pod(name, "0.20")).concat();
+    let refused = check(NODE, &format!("{three}{}", pod("d", "0.40")), &[]);
+    assert_eq!(refused.verdicts()[3], ("d", "deny"));
+    let fixes = refused.items[3]["findings"][0]["fixes"].as_array().unwrap();
+    let patch = fixes
+        .iter()
+        .map(|fix| &fix["patch"])
+        .find(|patch| !patch.as_array().unwrap().is_empty())
+        .unwrap();
+    let value = patch[0]["value"].as_str().unwrap();
+    let fixed = check(NODE, &format!("{three}{}", pod("d", value)), &[]);
+    assert_eq!(fixed.verdicts()[3], ("d", "admit"), "0.40 -> {value}");
+    assert_eq!(fixed.code, 0);
+}
+
+#[test]
+fn a_deployments_replicas_join_as_holders() {
+    let input = format!("{}{}", deployment("chat", 2, "0.30", 0), pod("late", "0.40"));
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(checked.verdicts(), [("chat", "admit"), ("late", "deny")]);
+    let input = format!("{}{}", deployment("chat", 2, "0.30", 0), pod("late", "0.30"));
+    assert_eq!(check(NODE, &input, &[]).code, 0);
+    let checked = check(NODE, &deployment("chat", 4, "0.30", 0), &[]);
+    assert_eq!((checked.verdicts(), checked.code), (vec![("chat", "deny")], 1));
+    assert_eq!(checked.codes(0), ["VG201"]);
+}
+
+#[test]
+fn a_refused_object_does_not_join() {
+    let input = format!("{}{}{}", pod("a", "0.60"), pod("b", "0.40"), pod("c", "0.30"));
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("a", "admit"), ("b", "deny"), ("c", "admit")]
+    );
+}
+
+#[test]
+fn an_object_of_the_snapshot_is_changed_and_its_own_pods_make_room() {
+    let running = ["x", "y", "z"]
+        .map(|suffix| {
+            pod(&format!("chat-77-{suffix}"), "0.30").replace(
+                "namespace: llm}\nspec:\n",
+                "namespace: llm, labels: {app: chat, pod-template-hash: '77'}, ownerReferences: \
+                 [{apiVersion: apps/v1, kind: ReplicaSet, name: chat-77, uid: r, controller: true}]}\n\
+                 spec:\n  nodeName: gpu-a\n",
+            )
+        })
+        .concat();
+    let state = format!("{NODE}{running}{}", deployment("chat", 3, "0.30", 0));
+    // The same again, and less: nothing of it is new.
+    for (replicas, fraction) in [(3, "0.30"), (2, "0.30"), (3, "0.20")] {
+        let checked = check(&state, &deployment("chat", replicas, fraction, 0), &[]);
+        assert_eq!(checked.verdicts(), [("chat", "admit")], "{}", checked.text);
+    }
+    let checked = check(&state, &deployment("chat", 4, "0.30", 0), &[]);
+    assert_eq!(checked.verdicts(), [("chat", "deny")], "{}", checked.text);
+    // Others meet the pods that stand there.
+    assert_eq!(
+        check(&state, &pod("late", "0.10"), &[]).verdicts(),
+        [("late", "deny")]
+    );
+    let input = format!("{}{}", deployment("chat", 2, "0.30", 0), pod("late", "0.30"));
+    assert_eq!(
+        check(&state, &input, &[]).verdicts(),
+        [("chat", "admit"), ("late", "admit")]
+    );
+}
+
+#[test]
+fn context_is_read_first_wherever_it_stands() {
+    let input = format!("{}{NODE}", pod("a", "0.30"));
+    let empty = NODE.replace("gpu-a", "gpu-z").replace("\"4\"", "\"0\"");
+    let checked = check(&empty, &input, &[]);
+    assert_eq!(checked.verdicts(), [("a", "admit")]);
+    assert_eq!(checked.items[0]["placement"][0]["node"], "gpu-a");
+
+    let by_reference = pod("a", "$(FRACTION)").replace(
+        "    resources:",
+        "    env: [{name: FRACTION, valueFrom: {configMapKeyRef: {name: settings, key: fraction}}}]\n    resources:",
+    );
+    let settings = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: llm}\ndata: {fraction: '0.30'}\n";
+    let checked = check(NODE, &format!("{by_reference}{settings}"), &[]);
+    assert_eq!(
+        checked.items[0]["placement"][0]["promisedFraction"], "0.30",
+        "{}",
+        checked.text
+    );
+    let checked = check(NODE, &by_reference, &[]);
+    assert_eq!(checked.verdicts(), [("a", "deny")]);
+    assert!(checked.codes(0).contains(&"VG102"), "{}", checked.text);
+}
+
+#[test]
+fn a_policy_of_the_input_applies() {
+    let policy = "---\napiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: half}\n\
+                  spec: {device: {budget: \"0.50\"}}\n";
+    let input = format!("{}{}{policy}", pod("a", "0.30"), pod("b", "0.30"));
+    assert_eq!(
+        check(NODE, &input, &[]).verdicts(),
+        [("a", "admit"), ("b", "deny")]
+    );
+    let shadow = "---\napiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: shadow}\n\
+                  spec: {mode: warn}\n";
+    let input = format!("{}{}{shadow}", pod("a", "0.60"), pod("b", "0.60"));
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(
+        (checked.verdicts(), checked.code),
+        (vec![("a", "admit"), ("b", "admit")], 0)
+    );
+    assert_eq!(checked.items[1]["findings"][0]["severity"], "warning");
+    assert_eq!(check(NODE, &input, &["--fail-on", "warning"]).code, 1);
+}
+
+#[test]
+fn the_examples_do_what_their_comments_say() {
+    let run = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_vramgate"))
+            .args(args)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        (
+            output.status.code().unwrap(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let cluster = example("cluster.yaml");
+    let (code, text) = run(&["check", "--cluster-state", &cluster, &example("pods.yaml")]);
+    assert_eq!(code, 1, "{text}");
+    assert!(text.contains("3 admitted, 1 denied"), "{text}");
+    let (code, text) = run(&["check", "--cluster-state", &cluster, &example("deployment.yaml")]);
+    assert_eq!(code, 0, "{text}");
+    let (code, text) = run(&["check", "--cluster-state", &cluster, &example("mistakes.yaml")]);
+    assert_eq!(code, 1, "{text}");
+    for code in ["VG103", "VG207", "VG101", "VG205"] {
+        assert!(text.contains(code), "{code} is not in: {text}");
+    }
+    let (code, text) = run(&["explain", &example("mistakes.yaml")]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("VG103"), "{text}");
+}

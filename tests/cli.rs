@@ -1,0 +1,577 @@
+//! The binary as a user meets it: exit codes, shapes of the documents, and input that cannot be used.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::Value;
+
+const POD: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: chat, namespace: llm}
+spec:
+  containers:
+  - name: server
+    image: vllm/vllm-openai:v0.20.0
+    args: [--model, example-org/chat-7b, --gpu-memory-utilization, \"0.30\"]
+    resources: {limits: {nvidia.com/gpu: 1}}
+";
+
+const IDLE: &str = "\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: web, image: nginx}]
+";
+
+/// A folder of its own for each test, removed at its end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("vramgate-cli-{}-{number}", std::process::id()));
+        fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    fn write(&self, name: &str, content: impl AsRef<[u8]>) -> String {
+        let path = self.0.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, content).unwrap();
+        path.display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn vramgate(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_vramgate"));
+    command
+        .args(args)
+        .env_remove("KUBECONFIG")
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .stdin(Stdio::null());
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    vramgate(args).output().unwrap()
+}
+
+fn run_with_input(args: &[&str], input: &[u8]) -> Output {
+    let mut child = vramgate(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("ended by itself")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|_| panic!("no JSON: {}\n{}", stdout(output), stderr(output)))
+}
+
+fn cluster() -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("examples/cluster.yaml")
+        .display()
+        .to_string()
+}
+
+/// The command fails with 2 and one error line that holds each text.
+#[track_caller]
+fn unusable(args: &[&str], texts: &[&str]) {
+    let output = run(args);
+    let error = stderr(&output);
+    assert_eq!(code(&output), 2, "{error}");
+    assert_eq!(stdout(&output), "");
+    assert!(error.starts_with("error: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    for text in texts {
+        assert!(error.contains(text), "{text:?} is not in: {error}");
+    }
+}
+
+#[test]
+fn every_command_has_help_and_the_version_is_printed() {
+    for command in ["serve", "check", "explain", "top", "certs", "webhook-config"] {
+        let output = run(&[command, "--help"]);
+        assert_eq!(code(&output), 0);
+        assert!(stdout(&output).contains("Usage: vramgate"), "{command}");
+    }
+    assert_eq!(
+        stdout(&run(&["--version"])),
+        format!("vramgate {}\n", env!("CARGO_PKG_VERSION"))
+    );
+    assert_eq!(code(&run(&[])), 2);
+    assert_eq!(code(&run(&["frobnicate"])), 2);
+}
+
+#[test]
+fn explain_prints_its_document_in_the_order_of_the_input() {
+    let folder = Folder::new();
+    let first = folder.write("a.yaml", format!("{POD}---\n{IDLE}"));
+    let second = folder.write(
+        "b.json",
+        r#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"embed"},"spec":{"replicas":3,
+            "template":{"spec":{"containers":[{"name":"main","image":"x:1"},{"name":"side","image":"y:1"}]}}}}"#,
+    );
+    let output = run(&["explain", "-o", "json", &second, &first]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    assert_eq!(
+        (&document["apiVersion"], &document["kind"]),
+        (&"vramgate.io/v1alpha1".into(), &"Explanation".into())
+    );
+    let names: Vec<_> = document["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["object"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["embed", "chat", "web"]);
+    let embed = &document["items"][0];
+    assert_eq!(embed["object"]["apiVersion"], "apps/v1");
+    assert_eq!(embed["object"]["namespace"], "default");
+    assert_eq!(embed["replicas"]["desired"], 3);
+    assert!(embed["replicas"]["max"].is_null() && embed["replicas"]["surge"].is_u64());
+    assert_eq!(embed["containers"].as_array().unwrap().len(), 2);
+    let server = &document["items"][1]["containers"][0];
+    assert_eq!(
+        server["gpu"],
+        serde_json::json!([{"resource": "nvidia.com/gpu", "count": 1}])
+    );
+    let fields = [
+        "name",
+        "role",
+        "engine",
+        "version",
+        "command",
+        "model",
+        "starts",
+        "resolvable",
+        "memory",
+        "parallelism",
+        "gpu",
+        "maxModelLen",
+        "quantization",
+        "dtype",
+        "kvCacheDtype",
+        "unresolved",
+        "findings",
+    ];
+    let mut found: Vec<_> = server.as_object().unwrap().keys().map(String::as_str).collect();
+    let mut expected = fields.to_vec();
+    found.sort_unstable();
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    assert_eq!(document["items"][2]["containers"][0]["engine"], "none");
+}
+
+#[test]
+fn explain_in_text_names_object_and_container() {
+    let folder = Folder::new();
+    let output = run(&["explain", &folder.write("a.yaml", POD)]);
+    let text = stdout(&output);
+    assert_eq!(code(&output), 0);
+    assert!(text.starts_with("Pod llm/chat (1 pod)\n"), "{text}");
+    assert!(
+        text.contains("CONTAINER") && text.contains("1 nvidia.com/gpu"),
+        "{text}"
+    );
+    assert!(
+        !text.contains('\u{1b}'),
+        "no colours without a terminal: {text:?}"
+    );
+}
+
+#[test]
+fn what_is_none_of_our_business_is_left_out() {
+    let folder = Folder::new();
+    let other =
+        "apiVersion: v1\nkind: Service\nmetadata: {name: s}\n---\napiVersion: x.example/v2\nkind: Widget\n";
+    let file = folder.write("a.yaml", format!("{other}---\n{IDLE}"));
+    let output = run(&["check", "--cluster-state", &cluster(), "-o", "json", &file]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    assert_eq!(document["kind"], "CheckResult");
+    assert_eq!(document["items"], serde_json::json!([]));
+    let output = run(&["check", "--cluster-state", &cluster(), &file]);
+    assert_eq!(stdout(&output), "No object asks for a GPU; nothing was judged.\n");
+}
+
+#[test]
+fn folders_are_read_recursively_in_order_and_other_files_are_not() {
+    let folder = Folder::new();
+    for (file, name) in [("b/z.yml", "second"), ("c.json", "third"), ("a.yaml", "first")] {
+        let pod = format!(
+            r#"{{"apiVersion":"v1","kind":"Pod","metadata":{{"name":"{name}"}},"spec":{{"containers":[]}}}}"#
+        );
+        folder.write(file, pod);
+    }
+    folder.write("notes.txt", "not: [a manifest");
+    folder.write("b/README.md", "# {");
+    let output = run(&["explain", "-o", "json", &folder.0.display().to_string()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let names: Vec<_> = document["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["object"]["name"].clone())
+        .collect();
+    assert_eq!(names, ["first", "second", "third"]);
+    let empty = Folder::new();
+    unusable(
+        &["explain", &empty.0.display().to_string()],
+        &["no *.yaml, *.yml or *.json"],
+    );
+}
+
+#[test]
+fn standard_input_is_a_file_like_any_other_but_only_once() {
+    let output = run_with_input(&["explain", "-", "-o", "json"], POD.as_bytes());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["items"][0]["object"]["name"], "chat");
+    let output = run_with_input(&["explain", "-", "-o", "json"], b"");
+    assert_eq!(json(&output)["items"], serde_json::json!([]));
+    let output = run_with_input(&["explain", "-"], b"apiVersion: v1\nkind: [\n");
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).starts_with("error: -:"), "{}", stderr(&output));
+    unusable(&["explain", "-", "-"], &["only once"]);
+}
+
+#[test]
+fn unusable_files_name_file_line_and_reason() {
+    let folder = Folder::new();
+    unusable(
+        &["explain", "/no/such/file.yaml"],
+        &["/no/such/file.yaml: does not exist; check the path"],
+    );
+    let cases: [(&str, Vec<u8>, &str); 10] = [
+        (
+            "broken.yaml",
+            format!("{POD}---\na: [1,\n  b\n").into_bytes(),
+            "broken.yaml:1",
+        ),
+        (
+            "tab.yaml",
+            b"apiVersion: v1\nkind: Pod\nspec:\n\tx: 1\n".to_vec(),
+            "tab.yaml:4",
+        ),
+        (
+            "broken.json",
+            b"{\"apiVersion\":\"v1\",\n\"kind\":}".to_vec(),
+            "broken.json:2:8: expected value",
+        ),
+        (
+            "cut.json",
+            b"{\"apiVersion\":\"v1\",\"kind\":\"Pod\"".to_vec(),
+            "cut.json:1:",
+        ),
+        (
+            "untyped.yaml",
+            b"a: b\n".to_vec(),
+            "untyped.yaml:1: the object has no apiVersion and no kind",
+        ),
+        (
+            "twice.yaml",
+            b"apiVersion: v1\nkind: Pod\nkind: Pod\n".to_vec(),
+            "duplicate",
+        ),
+        (
+            "nul.yaml",
+            b"apiVersion: v1\nkind: \0\n".to_vec(),
+            "nul.yaml:2: the text holds a NUL byte",
+        ),
+        (
+            "latin.yaml",
+            b"apiVersion: v1\n# caf\xe9\nkind: Pod\n".to_vec(),
+            "latin.yaml:2: the text is not UTF-8",
+        ),
+        (
+            "deep.json",
+            format!(
+                "{{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"x\":{}",
+                "[".repeat(200_000)
+            )
+            .into(),
+            "deep.json",
+        ),
+        (
+            "deep.yaml",
+            format!("apiVersion: v1\nkind: Pod\nx: {}", "[".repeat(200_000)).into_bytes(),
+            "deep.yaml",
+        ),
+    ];
+    for (name, content, expected) in cases {
+        let file = folder.write(name, content);
+        unusable(&["explain", &file], &[expected]);
+        unusable(&["check", "--cluster-state", &cluster(), &file], &[expected]);
+        unusable(&["top", "--cluster-state", &file], &[expected]);
+    }
+}
+
+#[test]
+fn a_pod_that_the_api_server_would_refuse_is_unusable_input() {
+    let folder = Folder::new();
+    let file = folder.write("a.yaml", POD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: half"));
+    unusable(
+        &["check", "--cluster-state", &cluster(), &file],
+        &["a.yaml:1", "\"chat\"", "nvidia.com/gpu", "half"],
+    );
+    let file = folder.write(
+        "b.yaml",
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 7}\n",
+    );
+    unusable(
+        &["check", "--cluster-state", &cluster(), &file],
+        &["b.yaml:1", "spec.containers"],
+    );
+}
+
+#[test]
+fn an_input_file_holds_ten_thousand_documents_and_no_more() {
+    let folder = Folder::new();
+    let document = "---\napiVersion: v1\nkind: Service\nmetadata: {name: s}\n";
+    let full = folder.write("full.yaml", document.repeat(10_000));
+    assert_eq!(code(&run(&["explain", &full])), 0);
+    let over = folder.write("over.yaml", document.repeat(10_001));
+    unusable(
+        &["explain", &over],
+        &["over.yaml:40002", "more than 10000 documents"],
+    );
+}
+
+#[test]
+fn a_cluster_is_needed_to_judge() {
+    let folder = Folder::new();
+    let file = folder.write("a.yaml", POD);
+    unusable(
+        &["top", "--cluster-state", &file],
+        &["holds no Node", "kubectl get nodes"],
+    );
+    unusable(
+        &["check", "--cluster-state", "/no/such", &file],
+        &["/no/such: does not exist"],
+    );
+}
+
+#[test]
+fn formats_of_later_releases_are_refused_by_name() {
+    let folder = Folder::new();
+    let file = folder.write("a.yaml", POD);
+    for format in ["sarif", "junit", "github"] {
+        let output = run(&["check", "-o", format, &file]);
+        assert_eq!(code(&output), 2);
+        assert!(
+            stderr(&output).contains("not in this release"),
+            "{}",
+            stderr(&output)
+        );
+    }
+    let output = run(&["serve", "--ledger", "cluster"]);
+    assert_eq!(code(&output), 2);
+    assert!(stderr(&output).contains("not in this release") && stderr(&output).contains("memory"));
+    let output = vramgate(&["serve"])
+        .env("VRAMGATE_LEDGER", "cluster")
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 2);
+    for args in [
+        ["--listen", "nowhere"],
+        ["--reservation-ttl", "65"],
+        ["--tls-cert", "x"],
+    ] {
+        assert_eq!(code(&run(&[&["serve"], &args[..]].concat())), 2, "{args:?}");
+    }
+}
+
+#[test]
+fn top_lists_devices_in_both_formats() {
+    let output = run(&["top", "--cluster-state", &cluster(), "-o", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    assert_eq!(document["kind"], "DeviceList");
+    let shared = &document["items"][0];
+    assert_eq!(shared["node"], "gpu-node-1");
+    assert_eq!(shared["device"], "nvidia.com/gpu[0]");
+    assert_eq!(shared["sharing"], "time-slicing");
+    assert_eq!(
+        (&shared["slots"], &shared["totalMiB"], &shared["budgetMiB"]),
+        (&4.into(), &81_559.into(), &73_403.into())
+    );
+    assert_eq!(
+        (&shared["promisedMiB"], &shared["promisedFraction"]),
+        (&0.into(), &"0.00".into())
+    );
+    assert_eq!(shared["holders"], serde_json::json!([]));
+    let whole = &document["items"][1];
+    assert_eq!(
+        (&whole["node"], &whole["sharing"]),
+        (&"gpu-node-2".into(), &"none".into())
+    );
+    let text = stdout(&run(&["top", "--cluster-state", &cluster()]));
+    assert!(text.lines().next().unwrap().starts_with("NODE"), "{text}");
+    assert!(
+        text.contains("gpu-node-1") && text.contains("0/4") && text.contains("73403"),
+        "{text}"
+    );
+    assert!(!text.contains('\u{1b}'));
+}
+
+#[test]
+fn snapshots_from_several_files_are_one_cluster() {
+    let folder = Folder::new();
+    let bound = POD.replace("spec:\n", "spec:\n  nodeName: gpu-node-1\n");
+    let pods = folder.write("pods.yaml", bound);
+    let output = run(&[
+        "top",
+        "--cluster-state",
+        &cluster(),
+        "--cluster-state",
+        &pods,
+        "--holders",
+        "-o",
+        "json",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let holder = &json(&output)["items"][0]["holders"][0];
+    assert_eq!(
+        (&holder["namespace"], &holder["name"], &holder["container"]),
+        (&"llm".into(), &"chat".into(), &"server".into())
+    );
+    assert_eq!(holder["rank"], 0);
+}
+
+#[test]
+fn certificates_are_written_once_and_the_registrations_name_them() {
+    let folder = Folder::new();
+    let out = folder.0.join("certs").display().to_string();
+    let args = [
+        "certs",
+        "--out",
+        &out,
+        "--host",
+        "localhost",
+        "--host",
+        "127.0.0.1",
+    ];
+    let output = run(&args);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    for file in ["ca.crt", "tls.crt", "tls.key"] {
+        assert!(folder.0.join("certs").join(file).is_file(), "{file}");
+    }
+    unusable(&args, &["exists already", "--force"]);
+    assert_eq!(code(&run(&[&args[..], &["--force"]].concat())), 0);
+
+    let ca = format!("{out}/ca.crt");
+    let output = run(&[
+        "webhook-config",
+        "--url",
+        "https://127.0.0.1:8443",
+        "--ca",
+        &ca,
+        "-o",
+        "json",
+    ]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let list = json(&output);
+    let kinds: Vec<_> = list["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|item| item["kind"].clone())
+        .collect();
+    assert_eq!(
+        kinds,
+        ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"]
+    );
+    assert_eq!(
+        list["items"][0]["webhooks"][0]["clientConfig"]["url"],
+        "https://127.0.0.1:8443/mutate"
+    );
+    let text = stdout(&run(&[
+        "webhook-config",
+        "--service",
+        "vramgate-system/vramgate",
+        "--ca",
+        &ca,
+    ]));
+    assert!(
+        text.starts_with("---\n") && text.contains("kind: ValidatingWebhookConfiguration"),
+        "{text}"
+    );
+
+    unusable(
+        &["webhook-config", "--url", "http://x", "--ca", &ca],
+        &["https://"],
+    );
+    unusable(
+        &["webhook-config", "--service", "vramgate", "--ca", &ca],
+        &["NAMESPACE/NAME"],
+    );
+    unusable(
+        &[
+            "webhook-config",
+            "--url",
+            "https://x",
+            "--ca",
+            &format!("{out}/tls.key"),
+        ],
+        &["holds no certificate"],
+    );
+    unusable(
+        &["webhook-config", "--url", "https://x", "--ca", "/no/such"],
+        &["does not exist"],
+    );
+    assert_eq!(code(&run(&["webhook-config", "--ca", &ca])), 2);
+}
+
+#[test]
+fn policy_files_are_read_and_their_errors_stand_where_they_are() {
+    let folder = Folder::new();
+    let file = folder.write("a.yaml", IDLE);
+    let policies = folder.0.join("policies").display().to_string();
+    folder.write("policies/team.yaml", "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: team}\nspec: {mode: warm}\n");
+    let output = run(&[
+        "check",
+        "--cluster-state",
+        &cluster(),
+        "--policy-dir",
+        &policies,
+        &file,
+    ]);
+    assert_eq!(code(&output), 2);
+    let error = stderr(&output);
+    assert!(error.contains("team.yaml:4") && error.contains("mode"), "{error}");
+    unusable(
+        &["explain", "--policy-dir", "/no/such", &file],
+        &["is not a folder"],
+    );
+}

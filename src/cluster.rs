@@ -10,6 +10,7 @@
 //! Objects are decoded into the narrow types of [`crate::workload::pod`], folded at once, and not kept.
 
 mod backoff;
+mod causes;
 mod connect;
 mod facts;
 mod fold;

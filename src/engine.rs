@@ -151,7 +151,9 @@ impl Version {
         for part in parts {
             // `0.9.0rc1` comes before 0.9.0 and has its options.
             let digits = part.strip_prefix("post").unwrap_or(part);
-            let digits = digits.find(|c: char| !c.is_ascii_digit()).map_or(digits, |end| &digits[..end]);
+            let digits = digits
+                .find(|c: char| !c.is_ascii_digit())
+                .map_or(digits, |end| &digits[..end]);
             if digits.is_empty() {
                 break;
             }

@@ -136,7 +136,10 @@ pub fn read<'a>(
     if command.is_empty() {
         match entrypoint {
             Some(entrypoint) => {
-                let literal = |text| Word { text, ..Word::literal("") };
+                let literal = |text| Word {
+                    text,
+                    ..Word::literal("")
+                };
                 words.extend(entrypoint.into_iter().map(literal));
             }
             None => opaque = Some("the image's entrypoint is not known".to_owned()),
@@ -150,6 +153,16 @@ pub fn read<'a>(
     }
     let mut runner = run::Runner::new(&environment);
     runner.start(words, None);
-    let run::Runner { commands, opaque: unreadable, script, .. } = runner;
-    Invocation { commands, opaque: opaque.or(unreadable), script, environment }
+    let run::Runner {
+        commands,
+        opaque: unreadable,
+        script,
+        ..
+    } = runner;
+    Invocation {
+        commands,
+        opaque: opaque.or(unreadable),
+        script,
+        environment,
+    }
 }

@@ -81,7 +81,7 @@ impl Default for Settings {
             look_up_timeout: Duration::from_millis(350),
             handshake_timeout: Duration::from_secs(5),
             header_timeout: Duration::from_secs(10),
-            idle_timeout: Duration::from_secs(120),
+            idle_timeout: Duration::from_mins(2),
             connections: 1_024,
             lame_duck: Duration::from_secs(5),
             drain: Duration::from_secs(10),

@@ -3,7 +3,13 @@
 //! The cases stand beside the repository (`../shared/cases`); where they are absent the test says so and passes.
 //! `tests/argv_cases.rs` holds cases that are always there.
 
-#![allow(clippy::print_stdout, clippy::unwrap_used, clippy::panic, clippy::float_arithmetic, reason = "a test")]
+#![allow(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::float_arithmetic,
+    reason = "a test"
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -52,7 +58,9 @@ fn read(parsed: &Parsed<'_>, field: &str, kind: &str) -> Value {
             None => Value::Null,
             Some(int) => i64::try_from(int).map_or_else(|_| Value::String(int.to_string()), Value::from),
         },
-        "float" => parsed.text(&option).map_or(Value::Null, |text| Value::String(float(text))),
+        "float" => parsed
+            .text(&option)
+            .map_or(Value::Null, |text| Value::String(float(text))),
         _ if field == "model" => parsed.model().map_or(Value::Null, Value::from),
         _ => match parsed.last(&option) {
             Some(setting) if setting.value == Read::Unset => Value::Null,
@@ -96,16 +104,30 @@ fn command_lines_are_read_as_each_release_reads_them() {
         println!("skipped: ../shared/cases/vllm-argv-oracle.yaml is not there");
         return;
     };
-    let versions: Vec<&str> = oracle["versions"].as_array().unwrap().iter().map(|v| v.as_str().unwrap()).collect();
+    let versions: Vec<&str> = oracle["versions"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|v| v.as_str().unwrap())
+        .collect();
     let mut pairs = 0;
     let mut kinds = 0;
     let mut refusals = 0;
     let mut wrong = Vec::new();
     for case in oracle["cases"].as_array().unwrap() {
-        let argv: Vec<&str> = case["argv"].as_array().unwrap().iter().map(|w| w.as_str().unwrap()).collect();
+        let argv: Vec<&str> = case["argv"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|w| w.as_str().unwrap())
+            .collect();
         let words: Vec<Word<'_>> = argv.iter().map(|text| Word::literal(text)).collect();
         let entrypoint = case["entrypoint"].as_str().unwrap();
-        let side = if entrypoint == "serve" { Entrypoint::Serve } else { Entrypoint::ApiServer };
+        let side = if entrypoint == "serve" {
+            Entrypoint::Serve
+        } else {
+            Entrypoint::ApiServer
+        };
         let file = |path: &str| {
             let config = &case["config"];
             if config["path"] == path {
@@ -115,9 +137,17 @@ fn command_lines_are_read_as_each_release_reads_them() {
             }
         };
         let results = case["results"].as_array().unwrap();
-        let at = |version: &Value| versions.iter().position(|v| *v == version.as_str().unwrap()).unwrap();
+        let at = |version: &Value| {
+            versions
+                .iter()
+                .position(|v| *v == version.as_str().unwrap())
+                .unwrap()
+        };
         for (index, version) in versions.iter().enumerate() {
-            let result = results.iter().find(|r| (at(&r["from"])..=at(&r["to"])).contains(&index)).unwrap();
+            let result = results
+                .iter()
+                .find(|r| (at(&r["from"])..=at(&r["to"])).contains(&index))
+                .unwrap();
             let release = Version::parse(version).unwrap();
             let position = options::releases().iter().position(|v| *v == release).unwrap();
             let parsed = parse(position, side, &words, &file);
@@ -126,20 +156,28 @@ fn command_lines_are_read_as_each_release_reads_them() {
             let got_error = parsed.error.as_ref().map(error_name);
             let label = format!("{} {version} {argv:?}", case["id"].as_str().unwrap());
             if expected_error.is_some() != got_error.is_some() {
-                wrong.push(format!("{label}: error {expected_error:?}, got {:?}", parsed.error));
+                wrong.push(format!(
+                    "{label}: error {expected_error:?}, got {:?}",
+                    parsed.error
+                ));
                 continue;
             }
             if expected_error.is_some() {
                 kinds += usize::from(expected_error == got_error);
                 if expected_error != got_error {
-                    println!("another kind of error: {label}: {expected_error:?}, got {:?}", parsed.error);
+                    println!(
+                        "another kind of error: {label}: {expected_error:?}, got {:?}",
+                        parsed.error
+                    );
                 }
                 continue;
             }
             let defaults = &oracle["defaults"][*version]["serve"];
             let mut good = true;
             for (field, kind) in FIELDS {
-                let Some(default) = defaults.get(field) else { continue };
+                let Some(default) = defaults.get(field) else {
+                    continue;
+                };
                 let expected = result["values"].get(field).unwrap_or(default);
                 let got = read(&parsed, field, kind);
                 if !same(field, expected, &got) {
@@ -147,18 +185,26 @@ fn command_lines_are_read_as_each_release_reads_them() {
                     wrong.push(format!("{label}: {field} {expected}, got {got}"));
                 }
             }
-            let mut expected: Vec<String> = result["refused_by_config"]
-                .as_array()
-                .map_or(Vec::new(), |list| list.iter().map(|v| v.as_str().unwrap().replace('_', "-")).collect());
-            let mut got: Vec<String> =
-                parsed.refused_by_config().iter().map(|s| s.option.trim_start_matches('-').to_owned()).collect();
+            let mut expected: Vec<String> =
+                result["refused_by_config"].as_array().map_or(Vec::new(), |list| {
+                    list.iter()
+                        .map(|v| v.as_str().unwrap().replace('_', "-"))
+                        .collect()
+                });
+            let mut got: Vec<String> = parsed
+                .refused_by_config()
+                .iter()
+                .map(|s| s.option.trim_start_matches('-').to_owned())
+                .collect();
             expected.sort();
             got.sort();
             got.dedup();
             if good && expected == got {
                 refusals += 1;
             } else if good {
-                wrong.push(format!("{label}: refused by the typed configuration {expected:?}, got {got:?}"));
+                wrong.push(format!(
+                    "{label}: refused by the typed configuration {expected:?}, got {got:?}"
+                ));
             }
         }
     }
@@ -167,7 +213,11 @@ fn command_lines_are_read_as_each_release_reads_them() {
         *by_case.entry(line.split(' ').next().unwrap()).or_default() += 1;
         println!("{line}");
     }
-    println!("{pairs} pairs, {} differences in {} cases", wrong.len(), by_case.len());
+    println!(
+        "{pairs} pairs, {} differences in {} cases",
+        wrong.len(),
+        by_case.len()
+    );
     println!("{refusals} accepted with the right values, {kinds} refused with the right kind of error");
     assert!(wrong.is_empty());
 }

@@ -178,18 +178,16 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn begin(mode: &'static str, options: &Options, about: &str) -> Self {
         let cores = std::thread::available_parallelism().map_or(0, usize::from);
+        let ways = if mode == "decision" {
+            "CPU us each is the mean."
+        } else {
+            "The load generator runs on the same cores as the servers, in one thread, so rates and latencies hold its\n\
+             own cost; CPU is the webhook's alone."
+        };
         println!(
-            "{about}\n{} rounds of {} ms for each server, in turn, after one to warm up. The load generator runs on the \
-             same {cores} cores\nas the servers, in one thread, so requests/s and latencies hold its own cost; \
-             CPU is the webhook's alone.\nFigures are medians of the rounds; x is the median of the ratios to {} in the \
-             same round.\n",
-            options.rounds,
-            options.milliseconds,
-            if mode == "direct" {
-                "the webhook that does nothing"
-            } else {
-                "the first row"
-            },
+            "{about}\n{cores} cores. {} rounds of {} ms for each row, in turn, after one to warm up. {ways}\nFigures are \
+             medians of the rounds; x is the median of the ratios to the first row in the same round.\n",
+            options.rounds, options.milliseconds,
         );
         Self {
             mode,
@@ -202,7 +200,7 @@ impl Report {
         println!("{title}");
         println!(
             "  {:<24} {:>10} {:>6} {:>9} {:>6} {:>9} {:>6} {:>11} {:>6}",
-            "webhook", "per second", "x", "p50 us", "x", "p99 us", "x", "CPU us each", "x"
+            "", "per second", "x", "p50 us", "x", "p99 us", "x", "CPU us each", "x"
         );
         let mut rows = Vec::new();
         for (row, rounds) in about.iter().zip(figures) {
@@ -258,8 +256,8 @@ impl Report {
             "rounds": options.rounds,
             "milliseconds": options.milliseconds,
             "cores": std::thread::available_parallelism().map_or(0, usize::from),
-            "loadGenerator": "one thread on the same cores as the servers",
-            "units": {"perSecond": "requests answered in a second", "p50": "us", "p99": "us", "processor": "us of the webhook's CPU for each request"},
+            "loadGenerator": if self.mode == "decision" { "none" } else { "one thread on the same cores as the servers" },
+            "units": {"perSecond": "answers in a second", "p50": "us", "p99": "us", "processor": "us of CPU for each answer, of the webhook's process"},
             "cases": self.cases,
         });
         std::fs::write(&path, serde_json::to_vec_pretty(&report)?)?;

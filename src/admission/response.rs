@@ -50,7 +50,8 @@ struct Response<'a> {
 
 #[derive(Debug, Serialize)]
 struct Status<'a> {
-    status: &'static str,
+    #[serde(rename = "status")]
+    outcome: &'static str,
     code: u16,
     reason: &'static str,
     message: String,
@@ -123,7 +124,7 @@ impl<'a> Answer<'a> {
             return Self::malformed(uid, object, malformed);
         }
         let status = (!verdict.admit).then(|| Status {
-            status: "Failure",
+            outcome: "Failure",
             code: 403,
             reason: "Forbidden",
             message: not_empty(cut(&message::refusal(verdict), LONGEST_MESSAGE)),
@@ -157,7 +158,7 @@ impl<'a> Answer<'a> {
             field: malformed.path.clone(),
         };
         let status = Status {
-            status: "Failure",
+            outcome: "Failure",
             code: 422,
             reason: "Invalid",
             message,
@@ -170,7 +171,7 @@ impl<'a> Answer<'a> {
     #[must_use]
     pub fn fault(uid: &'a str, object: &'a ObjectRef, message: &str) -> Self {
         let status = Status {
-            status: "Failure",
+            outcome: "Failure",
             code: 500,
             reason: "InternalError",
             message: message.to_owned(),
@@ -188,7 +189,7 @@ impl<'a> Answer<'a> {
             field: String::new(),
         };
         let status = Status {
-            status: "Failure",
+            outcome: "Failure",
             code: 403,
             reason: "Forbidden",
             message: format!("{code}: {message}"),
@@ -281,7 +282,7 @@ fn audit(verdict: &Verdict) -> Audit {
         verdict: Some(outcome),
         codes: codes.join(","),
         policy: verdict.policy.clone(),
-        evidence: fullest.map(|row| evidence(row)),
+        evidence: fullest.map(evidence),
         node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
         promised_after: fullest
             .map(|row| format!("{} MiB", row.promised.get()))

@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::causes::Causes;
 use super::fold::Namespaces;
 use super::metrics::Metrics;
 use super::timing::Timing;
@@ -64,7 +65,7 @@ pub enum LookUpError {
         reason: String,
     },
     /// Anything else: connection, TLS, an answer that is no answer.
-    #[error("{what} could not be looked up: {source}")]
+    #[error("{what} could not be looked up: {}", Causes(source))]
     Failed {
         /// What was looked up.
         what: String,

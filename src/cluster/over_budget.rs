@@ -13,6 +13,7 @@ use kube::{Client, Error};
 use tokio::time::{Instant, timeout};
 use tracing::{info, warn};
 
+use super::causes::Causes;
 use super::facts::OverBudget;
 use super::metrics::Metrics;
 use super::timing::Timing;
@@ -114,7 +115,7 @@ impl Reporter {
                     "vramgate may not write it; grant its service account `create` on events of events.k8s.io"
                         .to_owned()
                 }
-                Ok(Err(error)) => error.to_string(),
+                Ok(Err(error)) => Causes(&error).to_string(),
                 Err(_) => format!("no answer within {within:?}"),
             };
             self.metrics.event_failed();

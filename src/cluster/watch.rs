@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info, warn};
 
 use super::backoff::Backoff;
+use super::causes::Causes;
 use super::freshness::{Freshness, Watched};
 use super::metrics::Metrics;
 use super::projection::{self, Decoded, Line};
@@ -56,7 +57,7 @@ pub(super) trait Fold: Send {
 /// Why a list or watch did not go on.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("{0}")]
+    #[error(transparent)]
     Api(#[from] kube::Error),
     #[error("no answer within {0:?}")]
     NoAnswer(Duration),
@@ -121,6 +122,8 @@ impl Follower {
     /// Follows the resource for good.
     pub(super) async fn follow<F: Fold>(self, fold: &mut F) {
         let mut backoff = Backoff::new(self.timing.first_retry, self.timing.longest_retry);
+        // An API server that says "gone" works: the new list need not wait as long as its absence lasted.
+        let mut gone = Backoff::new(self.timing.first_retry, self.timing.longest_retry);
         let mut refreshes = self.freshness.refreshes();
         let mut version: Option<String> = None;
         loop {
@@ -141,6 +144,7 @@ impl Follower {
             // asked in a tight loop.
             if at != from || started.elapsed() > self.timing.longest_retry {
                 backoff.succeeded();
+                gone.succeeded();
             }
             match end {
                 Ok(End::Refresh) => info!(watch = %self.watched, "listing again on request"),
@@ -151,9 +155,13 @@ impl Follower {
                     }
                     version = Some(at);
                 }
+                Err(failure) if failure.is_desync() => {
+                    backoff.succeeded();
+                    self.pause(&mut gone, "watch", &failure).await;
+                }
                 Err(failure) => {
                     self.pause(&mut backoff, "watch", &failure).await;
-                    if !failure.is_desync() && !backoff.failures().is_multiple_of(FAILURES_BEFORE_LIST) {
+                    if !backoff.failures().is_multiple_of(FAILURES_BEFORE_LIST) {
                         version = Some(at);
                     }
                 }
@@ -169,7 +177,7 @@ impl Follower {
         } else {
             ""
         };
-        warn!(watch = %self.watched, %verb, failures = backoff.failures(), ?pause, "{failure}{remedy}");
+        warn!(watch = %self.watched, %verb, failures = backoff.failures(), ?pause, "{}{remedy}", Causes(failure));
         sleep(pause).await;
     }
 

@@ -22,8 +22,16 @@ impl<'a> Image<'a> {
         // A colon before the last slash belongs to the registry's port.
         let slash = name.rfind('/').map_or(0, |at| at + 1);
         match name[slash..].split_once(':') {
-            Some((last, tag)) => Self { repository: &name[..slash + last.len()], tag: Some(tag), digest },
-            None => Self { repository: name, tag: None, digest },
+            Some((last, tag)) => Self {
+                repository: &name[..slash + last.len()],
+                tag: Some(tag),
+                digest,
+            },
+            None => Self {
+                repository: name,
+                tag: None,
+                digest,
+            },
         }
     }
 
@@ -58,7 +66,9 @@ pub(crate) fn matches(pattern: &str, reference: &str) -> bool {
 fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
-    let Some(mut rest) = text.strip_prefix(first) else { return false };
+    let Some(mut rest) = text.strip_prefix(first) else {
+        return false;
+    };
     let mut last = None;
     for part in parts {
         if let Some(previous) = last.replace(part) {
@@ -81,7 +91,10 @@ mod tests {
     #[test]
     fn references_are_split() {
         let image = Image::parse("registry:5000/vllm/vllm-openai:v0.11.0-x86_64");
-        assert_eq!((image.repository, image.name()), ("registry:5000/vllm/vllm-openai", "vllm-openai"));
+        assert_eq!(
+            (image.repository, image.name()),
+            ("registry:5000/vllm/vllm-openai", "vllm-openai")
+        );
         assert_eq!(image.version(), Some(Version::new(0, 11, 0)));
         assert!(Image::parse("a/b").floats() && Image::parse("a/b:latest").floats());
         assert!(!Image::parse("a/b@sha256:00").floats());

@@ -33,16 +33,29 @@ impl Reader for LlamaCpp {
         let layers = context
             .text(&mut reading, words, &["-ngl", "--gpu-layers", "--n-gpu-layers"])
             .or_else(|| variable("LLAMA_ARG_N_GPU_LAYERS"));
-        let length = context.text(&mut reading, words, &["-c", "--ctx-size"]).or_else(|| variable("LLAMA_ARG_CTX_SIZE"));
-        reading.max_model_len = length.and_then(|text| text.trim().parse().ok()).filter(|length| *length != 0);
+        let length = context
+            .text(&mut reading, words, &["-c", "--ctx-size"])
+            .or_else(|| variable("LLAMA_ARG_CTX_SIZE"));
+        reading.max_model_len = length
+            .and_then(|text| text.trim().parse().ok())
+            .filter(|length| *length != 0);
         reading.model = context
             .text(&mut reading, words, &["-m", "--model"])
             .or_else(|| context.text(&mut reading, words, &["-hf", "--hf-repo"]))
             .or_else(|| variable("LLAMA_ARG_MODEL"));
         // What is not set is fitted to the memory that is free, less a gigabyte.
-        let fits_itself = layers.as_deref().is_none_or(|layers| layers == "auto") || reading.max_model_len.is_none();
-        reading.memory.kind = if fits_itself { MemoryKind::Uncapped } else { MemoryKind::Estimated };
-        reading.memory.source = if fits_itself { MemorySource::EngineAuto } else { MemorySource::Estimate };
+        let fits_itself =
+            layers.as_deref().is_none_or(|layers| layers == "auto") || reading.max_model_len.is_none();
+        reading.memory.kind = if fits_itself {
+            MemoryKind::Uncapped
+        } else {
+            MemoryKind::Estimated
+        };
+        reading.memory.source = if fits_itself {
+            MemorySource::EngineAuto
+        } else {
+            MemorySource::Estimate
+        };
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = context
             .text(&mut reading, words, &["-ctk", "--cache-type-k"])

@@ -22,7 +22,8 @@ impl Reader for Lmdeploy {
     }
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
-        matches!(program, Program::Binary("lmdeploy")) && words.get(1).is_some_and(|word| word.text == "serve")
+        matches!(program, Program::Binary("lmdeploy"))
+            && words.get(1).is_some_and(|word| word.text == "serve")
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
@@ -39,13 +40,26 @@ impl Reader for Lmdeploy {
             reading.memory.value = None;
             reading.memory.source = MemorySource::Unresolved;
         }
-        reading.model = words.get(2).filter(|word| !word.text.starts_with('-')).map(|word| word.text.clone().into_owned());
+        reading.model = words
+            .get(2)
+            .filter(|word| !word.text.starts_with('-'))
+            .map(|word| word.text.clone().into_owned());
         let tensor = context.count(&mut reading, words, &["--tp"]).unwrap_or(1);
         let data = context.count(&mut reading, words, &["--dp"]).unwrap_or(1);
         let devices = tensor.max(data);
-        reading.parallelism = Parallelism { tensor, data, data_local: data, devices, ..Parallelism::default() };
-        reading.max_model_len = context.text(&mut reading, words, &["--session-len"]).and_then(|text| text.parse().ok());
-        reading.dtype = context.text(&mut reading, words, &["--dtype"]).or_else(|| Some("auto".to_owned()));
+        reading.parallelism = Parallelism {
+            tensor,
+            data,
+            data_local: data,
+            devices,
+            ..Parallelism::default()
+        };
+        reading.max_model_len = context
+            .text(&mut reading, words, &["--session-len"])
+            .and_then(|text| text.parse().ok());
+        reading.dtype = context
+            .text(&mut reading, words, &["--dtype"])
+            .or_else(|| Some("auto".to_owned()));
         reading.kv_cache_dtype = Some("auto".to_owned());
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)

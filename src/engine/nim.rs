@@ -17,7 +17,11 @@ impl Reader for Nim {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        image.repository.split('/').any(|part| part == "nim").then(Vec::new)
+        image
+            .repository
+            .split('/')
+            .any(|part| part == "nim")
+            .then(Vec::new)
     }
 
     fn runs(&self, _program: Program<'_>, _words: &[Word<'_>]) -> bool {
@@ -30,7 +34,13 @@ impl Reader for Nim {
         reading.version = reading.version.or_else(|| context.image.version());
         reading.resolvable = Resolvable::Partial;
         reading.memory.source = MemorySource::Unresolved;
-        let fraction = ["NIM_GPU_MEM_FRACTION", "NIM_KVCACHE_PERCENT", "NIM_KV_CACHE_PERCENT"].into_iter().find_map(variable);
+        let fraction = [
+            "NIM_GPU_MEM_FRACTION",
+            "NIM_KVCACHE_PERCENT",
+            "NIM_KV_CACHE_PERCENT",
+        ]
+        .into_iter()
+        .find_map(variable);
         reading.unresolved.push(Unresolved {
             field: "argv".to_owned(),
             reason: match &fraction {
@@ -40,13 +50,21 @@ impl Reader for Nim {
             decides_memory: true,
         });
         let model = variable("NIM_MODEL_NAME").or_else(|| variable("NIM_MODEL_PATH"));
-        reading.model = model.map(|model| model.strip_prefix("hf://").unwrap_or(&model).to_owned()).or_else(|| {
-            let (_, name) = context.image.repository.split_once("nim/")?;
-            Some(name.to_owned())
-        });
+        reading.model = model
+            .map(|model| model.strip_prefix("hf://").unwrap_or(&model).to_owned())
+            .or_else(|| {
+                let (_, name) = context.image.repository.split_once("nim/")?;
+                Some(name.to_owned())
+            });
         reading.max_model_len = variable("NIM_MAX_MODEL_LEN").and_then(|text| text.parse().ok());
-        let tensor = variable("NIM_TENSOR_PARALLEL_SIZE").and_then(|text| text.parse().ok()).unwrap_or(1);
-        reading.parallelism = Parallelism { tensor, devices: tensor, ..Parallelism::default() };
+        let tensor = variable("NIM_TENSOR_PARALLEL_SIZE")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(1);
+        reading.parallelism = Parallelism {
+            tensor,
+            devices: tensor,
+            ..Parallelism::default()
+        };
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = Some("auto".to_owned());
         reading.findings.extend(context.floating_image());

@@ -17,7 +17,8 @@ impl Reader for Ollama {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        (image.repository.ends_with("ollama/ollama") || image.name() == "ollama").then(|| vec![Cow::Borrowed("ollama")])
+        (image.repository.ends_with("ollama/ollama") || image.name() == "ollama")
+            .then(|| vec![Cow::Borrowed("ollama")])
     }
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
@@ -30,7 +31,9 @@ impl Reader for Ollama {
         reading.command = Some("serve".to_owned());
         reading.memory.source = MemorySource::EngineAuto;
         reading.model = context.invocation.commands.iter().find_map(|other| {
-            let (Program::Binary("ollama"), _) = program(&other.words)? else { return None };
+            let (Program::Binary("ollama"), _) = program(&other.words)? else {
+                return None;
+            };
             let asks = matches!(&*other.words.get(1)?.text, "run" | "pull");
             let model = other.words.get(2).filter(|_| asks)?;
             Some(model.text.clone().into_owned())

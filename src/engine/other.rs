@@ -22,7 +22,8 @@ impl Reader for Frameworks {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("torchrun") | Program::Module("torch.distributed.run" | "torch.distributed.launch") => true,
+            Program::Binary("torchrun")
+            | Program::Module("torch.distributed.run" | "torch.distributed.launch") => true,
             Program::Binary("accelerate") => words.get(1).is_some_and(|word| word.text == "launch"),
             _ => false,
         }

@@ -23,10 +23,13 @@ impl Reader for RayWorker {
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         let has = |text: &str| words.iter().any(|word| word.text == text);
         match program {
-            Program::Binary("ray") => has("start"),
+            Program::Binary("ray") => has("start") && !has("--head"),
             // `bash FILE worker` of vLLM's own examples.
             Program::Binary("bash" | "sh") => {
-                words.get(1).is_some_and(|word| base_name(&word.text) == "multi-node-serving.sh") && has("worker")
+                words
+                    .get(1)
+                    .is_some_and(|word| base_name(&word.text) == "multi-node-serving.sh")
+                    && has("worker")
             }
             _ => false,
         }

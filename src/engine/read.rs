@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use super::image::{self, Image};
 use super::reader::{Context, Reader, asks_for_accelerator};
 use super::{
-    Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved, llama_cpp,
-    lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
+    Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
+    llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
@@ -36,21 +36,42 @@ const READERS: [&dyn Reader; 12] = [
 pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
     let container = placed.container;
     let image = Image::parse(&container.image);
-    let rule =
-        rules.iter().find(|rule| rule.images.iter().any(|pattern| image::matches(pattern, &container.image)));
-    let ruled = rule.and_then(|rule| rule.engine.as_deref()).and_then(Engine::from_name);
+    let rule = rules.iter().find(|rule| {
+        rule.images
+            .iter()
+            .any(|pattern| image::matches(pattern, &container.image))
+    });
+    let ruled = rule
+        .and_then(|rule| rule.engine.as_deref())
+        .and_then(Engine::from_name);
     let by_image = READERS.iter().copied().find(|reader| match ruled {
         Some(engine) => reader.engine() == engine,
         None => reader.entrypoint(&image).is_some(),
     });
     let entrypoint = match rule.filter(|rule| !rule.entrypoint.is_empty()) {
-        Some(rule) => Some(rule.entrypoint.iter().map(|word| Cow::Borrowed(word.as_str())).collect()),
+        Some(rule) => Some(
+            rule.entrypoint
+                .iter()
+                .map(|word| Cow::Borrowed(word.as_str()))
+                .collect(),
+        ),
         None => by_image.and_then(|reader| {
-            reader.entrypoint(&image).or_else(|| ruled.map(|_| default_entrypoint(reader.engine()))).filter(|words| !words.is_empty())
+            reader
+                .entrypoint(&image)
+                .or_else(|| ruled.map(|_| default_entrypoint(reader.engine())))
+                .filter(|words| !words.is_empty())
         }),
     };
     let invocation = invocation::read(pod, placed, sources, entrypoint);
-    let context = Context { pod, placed, path: placed.path(), image, invocation: &invocation, sources, rule };
+    let context = Context {
+        pod,
+        placed,
+        path: placed.path(),
+        image,
+        invocation: &invocation,
+        sources,
+        rule,
+    };
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
@@ -58,7 +79,10 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         }
     }
     // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.
-    if readings.iter().any(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker)) {
+    if readings
+        .iter()
+        .any(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker))
+    {
         readings.retain(|reading| reading.engine != Engine::RayWorker);
     }
     if readings.is_empty() {
@@ -77,7 +101,11 @@ pub fn config_maps(pod: &Pod) -> BTreeSet<String> {
     for placed in super::containers(pod) {
         let container = placed.container;
         for variable in &container.env {
-            if let Some(key) = variable.value_from.as_ref().and_then(|source| source.config_map_key_ref.as_ref()) {
+            if let Some(key) = variable
+                .value_from
+                .as_ref()
+                .and_then(|source| source.config_map_key_ref.as_ref())
+            {
                 names.insert(key.name.clone());
             }
         }
@@ -93,7 +121,10 @@ pub fn config_maps(pod: &Pod) -> BTreeSet<String> {
 
 fn reader_of(command: &Command<'_>) -> Option<(&'static dyn Reader, usize)> {
     let (program, first) = prefix::program(&command.words)?;
-    let reader = READERS.iter().copied().find(|reader| reader.runs(program, &command.words))?;
+    let reader = READERS
+        .iter()
+        .copied()
+        .find(|reader| reader.runs(program, &command.words))?;
     Some((reader, first))
 }
 
@@ -117,17 +148,27 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
     let mut words: Vec<Word<'_>> = word
         .text
         .split_whitespace()
-        .map(|text| Word { text: Cow::Borrowed(text), span: None, ..word.clone() })
+        .map(|text| Word {
+            text: Cow::Borrowed(text),
+            span: None,
+            ..word.clone()
+        })
         .collect();
     words.extend(command.words.iter().skip(1).cloned());
-    let meant = Command { words, ..Command::default() };
+    let meant = Command {
+        words,
+        ..Command::default()
+    };
     let (reader, first) = reader_of(&meant)?;
     let mut reading = reader.read(context, &meant, first);
     reading.starts = Starts::No;
     reading.fraction_edit = None;
     let shown: String = word.text.chars().take(80).collect();
-    let message = format!("{shown:?} is one word, and no program has that name; write each word as an item of its own");
-    reading.findings.push(Finding::new(Code::Vg104, word.item.path(&context.path), message));
+    let message =
+        format!("{shown:?} is one word, and no program has that name; write each word as an item of its own");
+    reading
+        .findings
+        .push(Finding::new(Code::Vg104, word.item.path(&context.path), message));
     Some(reading)
 }
 
@@ -135,20 +176,41 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
 fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>) -> Reading {
     let invocation = context.invocation;
     let container = context.placed.container;
-    let replaced = container.command.as_ref().is_some_and(|command| !command.is_empty());
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
     // The image starts the engine by itself.
     if let Some(reader) = by_image
         && !replaced
         && invocation.opaque.is_some()
         && reader.engine() != Engine::RayWorker
     {
-        let words = invocation.commands.first().map(|command| command.words.clone()).unwrap_or_default();
-        return reader.read(context, &Command { words, ..Command::default() }, 0);
+        let words = invocation
+            .commands
+            .first()
+            .map(|command| command.words.clone())
+            .unwrap_or_default();
+        return reader.read(
+            context,
+            &Command {
+                words,
+                ..Command::default()
+            },
+            0,
+        );
     }
     if let Some(reader) = by_image
         && invocation.commands.is_empty()
         && invocation.opaque.is_none()
         && !replaced
+    {
+        return reader.read(context, &Command::default(), 0);
+    }
+    // A script in Triton's image starts Triton, and its memory stands elsewhere anyway.
+    if let Some(reader) = by_image
+        && reader.engine() == Engine::Triton
+        && !invocation.commands.iter().all(|command| is_harmless(command))
     {
         return reader.read(context, &Command::default(), 0);
     }
@@ -182,21 +244,80 @@ fn unknown(context: &Context<'_>) -> Reading {
         (None, Some(word)) => format!("{} is no engine that is known", word.text),
         (None, None) => "no program is known".to_owned(),
     };
-    reading.unresolved.push(Unresolved { field: "argv".to_owned(), reason, decides_memory: true });
+    reading.unresolved.push(Unresolved {
+        field: "argv".to_owned(),
+        reason,
+        decides_memory: true,
+    });
     context.finish(&Command::default(), reading)
 }
 
 /// Programs of the shell's daily use, which take no device memory.
 fn is_harmless(command: &Command<'_>) -> bool {
     const NAMES: [&str; 58] = [
-        "[", "apk", "apt", "apt-get", "aws", "awk", "base64", "basename", "cat", "chmod", "chown", "cp", "curl", "cut",
-        "date", "df", "dirname", "echo", "env", "find", "free", "git", "grep", "gsutil", "head", "hf", "hostname",
-        "huggingface-cli", "id", "jq", "kill", "ls", "ln", "mkdir", "mktemp", "mv", "nvidia-smi", "pip", "pip3",
-        "pkill", "printenv", "printf", "ps", "pwd", "rm", "rsync", "sed", "sleep", "sort", "stat", "sync", "tail", "tar",
-        "tee", "touch", "wget", "which", "xargs",
+        "[",
+        "apk",
+        "apt",
+        "apt-get",
+        "aws",
+        "awk",
+        "base64",
+        "basename",
+        "cat",
+        "chmod",
+        "chown",
+        "cp",
+        "curl",
+        "cut",
+        "date",
+        "df",
+        "dirname",
+        "echo",
+        "env",
+        "find",
+        "free",
+        "git",
+        "grep",
+        "gsutil",
+        "head",
+        "hf",
+        "hostname",
+        "huggingface-cli",
+        "id",
+        "jq",
+        "kill",
+        "ls",
+        "ln",
+        "mkdir",
+        "mktemp",
+        "mv",
+        "nvidia-smi",
+        "pip",
+        "pip3",
+        "pkill",
+        "printenv",
+        "printf",
+        "ps",
+        "pwd",
+        "rm",
+        "rsync",
+        "sed",
+        "sleep",
+        "sort",
+        "stat",
+        "sync",
+        "tail",
+        "tar",
+        "tee",
+        "touch",
+        "wget",
+        "which",
+        "xargs",
     ];
     match prefix::program(&command.words) {
-        Some((prefix::Program::Binary(name), _)) => NAMES.binary_search(&name).is_ok() || NAMES.contains(&name),
+        Some((prefix::Program::Binary(name), _)) => {
+            NAMES.binary_search(&name).is_ok() || NAMES.contains(&name)
+        }
         Some((prefix::Program::Module(name), _)) => matches!(name, "pip" | "http.server" | "huggingface_hub"),
         _ => false,
     }

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::{
-    Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading, Resolvable, Sources,
-    Starts, Unresolved, Version,
+    Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading, Resolvable,
+    Sources, Starts, Unresolved, Version,
 };
 use crate::device;
 use crate::finding::{Code, FieldPath, Finding};
@@ -72,16 +72,25 @@ impl Context<'_> {
 
     /// The release that the policy states for the image.
     pub(super) fn version(&self) -> Option<Version> {
-        self.rule.and_then(|rule| rule.version.as_deref()).and_then(Version::parse)
+        self.rule
+            .and_then(|rule| rule.version.as_deref())
+            .and_then(Version::parse)
     }
 
     /// Slots of NVIDIA devices that the container asks for.
     pub(super) fn slots(&self) -> Option<u32> {
         let resources = &self.placed.container.resources;
         let count = |(name, quantity): (&String, &crate::workload::pod::QuantityText)| {
-            device::is_slot_resource(name).then(|| quantity.0.parse::<u32>().ok()).flatten()
+            device::is_slot_resource(name)
+                .then(|| quantity.0.parse::<u32>().ok())
+                .flatten()
         };
-        let named = resources.limits.iter().chain(&resources.requests).filter_map(count).max();
+        let named = resources
+            .limits
+            .iter()
+            .chain(&resources.requests)
+            .filter_map(count)
+            .max();
         named.filter(|slots| *slots > 0)
     }
 
@@ -118,19 +127,24 @@ impl Context<'_> {
         let mut found = None;
         for (index, word) in words.iter().enumerate() {
             for name in names {
-                let Some(rest) = word.text.strip_prefix(name) else { continue };
+                let Some(rest) = word.text.strip_prefix(name) else {
+                    continue;
+                };
                 if rest.is_empty() {
                     if let Some(value) = words.get(index + 1) {
-                        found = Some(Flag { text: &value.text, known: value.certainty == Certainty::Known, word: value, offset: 0 });
+                        found = Some(Flag {
+                            text: &value.text,
+                            known: value.certainty == Certainty::Known,
+                            word: value,
+                        });
                     }
                 } else if let Some(text) = rest.strip_prefix('=') {
-                    let offset = name.len() + 1;
                     let known = match word.certainty {
                         Certainty::Known => true,
                         Certainty::From(at) => at > word.text.len(),
                         Certainty::Many => false,
                     };
-                    found = Some(Flag { text, known, word, offset });
+                    found = Some(Flag { text, known, word });
                 }
             }
         }
@@ -144,8 +158,16 @@ impl Context<'_> {
             return Some(flag.text.to_owned());
         }
         reading.unresolved.push(Unresolved {
-            field: names.first().map_or("", |name| name.trim_start_matches('-')).to_owned(),
-            reason: flag.word.reason.as_deref().unwrap_or("its value is not known").to_owned(),
+            field: names
+                .first()
+                .map_or("", |name| name.trim_start_matches('-'))
+                .to_owned(),
+            reason: flag
+                .word
+                .reason
+                .as_deref()
+                .unwrap_or("its value is not known")
+                .to_owned(),
             decides_memory: false,
         });
         None
@@ -153,16 +175,30 @@ impl Context<'_> {
 
     /// The same as a number of at least one.
     pub(super) fn count(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<u32> {
-        self.text(reading, words, names)?.trim().parse().ok().filter(|count| *count > 0)
+        self.text(reading, words, names)?
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
     }
 
     /// A variable of the container or of the script.
     pub(super) fn variable(&self, command: &Command<'_>, name: &str) -> Option<Result<String, String>> {
         if let Some((_, value)) = command.variables.iter().rev().find(|(known, _)| known == name) {
-            return Some(value.clone().ok_or_else(|| format!("{name} is known only when the script runs")));
+            return Some(
+                value
+                    .clone()
+                    .ok_or_else(|| format!("{name} is known only when the script runs")),
+            );
         }
         let variable = self.invocation.environment.get(name)?;
-        Some(variable.value.as_ref().map(|value| value.clone().into_owned()).map_err(Clone::clone))
+        Some(
+            variable
+                .value
+                .as_ref()
+                .map(|value| value.clone().into_owned())
+                .map_err(Clone::clone),
+        )
     }
 }
 
@@ -171,7 +207,6 @@ pub(super) struct Flag<'w> {
     pub(super) text: &'w str,
     pub(super) known: bool,
     pub(super) word: &'w Word<'w>,
-    pub(super) offset: usize,
 }
 
 /// Whether the container asks for anything that is a GPU or another accelerator.
@@ -181,22 +216,36 @@ pub(super) fn asks_for_accelerator(container: &Container) -> bool {
         device::is_slot_resource(name)
             || name.starts_with("nvidia.com/")
             || name.contains("gpu")
-            || ["google.com/tpu", "habana.ai/gaudi", "aws.amazon.com/neuron", "rebellions.ai/"]
-                .iter()
-                .any(|prefix| name.starts_with(prefix))
+            || [
+                "google.com/tpu",
+                "habana.ai/gaudi",
+                "aws.amazon.com/neuron",
+                "rebellions.ai/",
+            ]
+            .iter()
+            .any(|prefix| name.starts_with(prefix))
     };
-    let some = |(name, quantity): (&String, &crate::workload::pod::QuantityText)| is_accelerator(name) && quantity.0 != "0";
+    let some = |(name, quantity): (&String, &crate::workload::pod::QuantityText)| {
+        is_accelerator(name) && quantity.0 != "0"
+    };
     !resources.claims.is_empty() || resources.limits.iter().chain(&resources.requests).any(some)
 }
 
 /// A GPU resource whose name or quantity the API server refuses.
 fn resource_is_refused(container: &Container) -> bool {
     let resources = &container.resources;
-    resources.limits.iter().chain(&resources.requests).any(|(name, quantity)| {
-        let text = quantity.0.trim();
-        let fractional = text.contains('.') && text.parse::<u64>().is_err() || text.ends_with('m');
-        name.contains('/')
-            && name.contains("gpu")
-            && (fractional || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"/.-_".contains(&b)))
-    })
+    resources
+        .limits
+        .iter()
+        .chain(&resources.requests)
+        .any(|(name, quantity)| {
+            let text = quantity.0.trim();
+            let fractional = text.contains('.') && text.parse::<u64>().is_err() || text.ends_with('m');
+            name.contains('/')
+                && name.contains("gpu")
+                && (fractional
+                    || !name
+                        .bytes()
+                        .all(|b| b.is_ascii_alphanumeric() || b"/.-_".contains(&b)))
+        })
 }

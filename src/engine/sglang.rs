@@ -13,8 +13,14 @@ pub(super) struct Sglang;
 
 /// Its parser takes unique prefixes.
 const FRACTION: [&str; 8] = [
-    "--mem-fraction-static", "--mem-fraction-stati", "--mem-fraction-stat", "--mem-fraction-st", "--mem-fraction",
-    "--mem-frac", "--mem-f", "--mem",
+    "--mem-fraction-static",
+    "--mem-fraction-stati",
+    "--mem-fraction-stat",
+    "--mem-fraction-st",
+    "--mem-fraction",
+    "--mem-frac",
+    "--mem-f",
+    "--mem",
 ];
 
 impl Reader for Sglang {
@@ -29,7 +35,10 @@ impl Reader for Sglang {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Module(name) => matches!(name, "sglang.launch_server" | "sglang_router.launch_server" | "dynamo.sglang"),
+            Program::Module(name) => matches!(
+                name,
+                "sglang.launch_server" | "sglang_router.launch_server" | "dynamo.sglang"
+            ),
             Program::Binary("sglang") => words.get(1).is_some_and(|word| word.text == "serve"),
             _ => false,
         }
@@ -53,37 +62,80 @@ impl Reader for Sglang {
                 reading.memory.source = MemorySource::Unresolved;
                 reading.unresolved.push(Unresolved {
                     field: "mem-fraction-static".to_owned(),
-                    reason: flag.word.reason.as_deref().unwrap_or("its value is not known").to_owned(),
+                    reason: flag
+                        .word
+                        .reason
+                        .as_deref()
+                        .unwrap_or("its value is not known")
+                        .to_owned(),
                     decides_memory: true,
                 });
             }
         }
-        reading.model = context.text(&mut reading, words, &["--model-path", "--model"]).or_else(|| {
-            let positional = words.get(1).filter(|_| words.first().is_some_and(|word| word.text == "serve"));
-            positional.filter(|word| !word.text.starts_with('-')).map(|word| word.text.clone().into_owned())
-        });
-        let tensor = context.count(&mut reading, words, &["--tp", "--tp-size", "--tensor-parallel-size"]).unwrap_or(1);
-        let pipeline = context.count(&mut reading, words, &["--pp-size", "--pipeline-parallel-size"]).unwrap_or(1);
-        let data = context.count(&mut reading, words, &["--dp", "--dp-size", "--data-parallel-size"]).unwrap_or(1);
+        reading.model = context
+            .text(&mut reading, words, &["--model-path", "--model"])
+            .or_else(|| {
+                let positional = words
+                    .get(1)
+                    .filter(|_| words.first().is_some_and(|word| word.text == "serve"));
+                positional
+                    .filter(|word| !word.text.starts_with('-'))
+                    .map(|word| word.text.clone().into_owned())
+            });
+        let tensor = context
+            .count(
+                &mut reading,
+                words,
+                &["--tp", "--tp-size", "--tensor-parallel-size"],
+            )
+            .unwrap_or(1);
+        let pipeline = context
+            .count(&mut reading, words, &["--pp-size", "--pipeline-parallel-size"])
+            .unwrap_or(1);
+        let data = context
+            .count(
+                &mut reading,
+                words,
+                &["--dp", "--dp-size", "--data-parallel-size"],
+            )
+            .unwrap_or(1);
         let nodes = context.count(&mut reading, words, &["--nnodes"]).unwrap_or(1);
         let attention = words.iter().any(|word| word.text == "--enable-dp-attention");
-        let world = tensor.saturating_mul(pipeline).saturating_mul(if attention { 1 } else { data });
+        let world = tensor
+            .saturating_mul(pipeline)
+            .saturating_mul(if attention { 1 } else { data });
         let mut devices = world.div_ceil(nodes);
         // The size of the group is not known before it exists: the ranks beyond this pod's devices are elsewhere.
-        if reading.unresolved.iter().any(|unresolved| unresolved.field == "nnodes")
+        if reading
+            .unresolved
+            .iter()
+            .any(|unresolved| unresolved.field == "nnodes")
             && let Some(slots) = context.slots()
         {
             devices = devices.min(slots);
         }
-        reading.parallelism = Parallelism { tensor, pipeline, data, data_local: data, devices };
-        reading.max_model_len =
-            context.text(&mut reading, words, &["--context-length"]).and_then(|text| text.parse().ok());
+        reading.parallelism = Parallelism {
+            tensor,
+            pipeline,
+            data,
+            data_local: data,
+            devices,
+        };
+        reading.max_model_len = context
+            .text(&mut reading, words, &["--context-length"])
+            .and_then(|text| text.parse().ok());
         reading.quantization = context.text(&mut reading, words, &["--quantization"]);
-        reading.dtype = context.text(&mut reading, words, &["--dtype"]).or_else(|| Some("auto".to_owned()));
-        reading.kv_cache_dtype =
-            context.text(&mut reading, words, &["--kv-cache-dtype"]).or_else(|| Some("auto".to_owned()));
+        reading.dtype = context
+            .text(&mut reading, words, &["--dtype"])
+            .or_else(|| Some("auto".to_owned()));
+        reading.kv_cache_dtype = context
+            .text(&mut reading, words, &["--kv-cache-dtype"])
+            .or_else(|| Some("auto".to_owned()));
         reading.eager = words.iter().any(|word| word.text == "--disable-cuda-graph");
-        if context.option(words, &["--device"]).is_some_and(|flag| flag.text == "cpu") {
+        if context
+            .option(words, &["--device"])
+            .is_some_and(|flag| flag.text == "cpu")
+        {
             reading.memory.kind = MemoryKind::None;
             reading.parallelism.devices = 0;
         }

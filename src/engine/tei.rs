@@ -17,7 +17,10 @@ impl Reader for Tei {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        image.name().contains("text-embeddings-inference").then(|| vec![Cow::Borrowed("text-embeddings-router")])
+        image
+            .name()
+            .contains("text-embeddings-inference")
+            .then(|| vec![Cow::Borrowed("text-embeddings-router")])
     }
 
     fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
@@ -30,7 +33,9 @@ impl Reader for Tei {
         reading.command = Some("router".to_owned());
         reading.memory.source = MemorySource::Estimate;
         let variable = |name| context.variable(command, name).and_then(Result::ok);
-        reading.model = context.text(&mut reading, words, &["--model-id"]).or_else(|| variable("MODEL_ID"));
+        reading.model = context
+            .text(&mut reading, words, &["--model-id"])
+            .or_else(|| variable("MODEL_ID"));
         reading.dtype = context
             .text(&mut reading, words, &["--dtype"])
             .or_else(|| variable("DTYPE"))

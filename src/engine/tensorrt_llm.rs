@@ -21,7 +21,10 @@ impl Reader for TensorRtLlm {
     }
 
     fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
-        matches!(program, Program::Binary("trtllm-serve" | "trtllm-llmapi-launch") | Program::Module("dynamo.trtllm"))
+        matches!(
+            program,
+            Program::Binary("trtllm-serve" | "trtllm-llmapi-launch") | Program::Module("dynamo.trtllm")
+        )
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
@@ -36,14 +39,21 @@ impl Reader for TensorRtLlm {
         reading.command = Some("serve".to_owned());
         reading.memory.value = Some("0.9".to_owned());
         let names = [
-            "--free_gpu_memory_fraction", "--kv_cache_free_gpu_memory_fraction", "--free-gpu-memory-fraction",
+            "--free_gpu_memory_fraction",
+            "--kv_cache_free_gpu_memory_fraction",
+            "--free-gpu-memory-fraction",
         ];
         if let Some(text) = context.text(&mut reading, words, &names) {
             reading.memory.value = Some(text);
             reading.memory.source = MemorySource::Flag;
         }
         // The file wins over the command line.
-        let files = ["--extra_llm_api_options", "--config", "--extra-engine-args", "--extra_engine_args"];
+        let files = [
+            "--extra_llm_api_options",
+            "--config",
+            "--extra-engine-args",
+            "--extra_engine_args",
+        ];
         if let Some(file) = context.text(&mut reading, words, &files) {
             match files::read(context.pod, context.placed.container, context.sources, &file) {
                 Ok(text) => {
@@ -63,16 +73,37 @@ impl Reader for TensorRtLlm {
                 }
             }
         }
-        reading.model = context.text(&mut reading, words, &["--model-path", "--model"]).or_else(|| {
-            words.first().filter(|word| !word.text.starts_with('-')).map(|word| word.text.clone().into_owned())
-        });
+        reading.model = context
+            .text(&mut reading, words, &["--model-path", "--model"])
+            .or_else(|| {
+                words
+                    .first()
+                    .filter(|word| !word.text.starts_with('-'))
+                    .map(|word| word.text.clone().into_owned())
+            });
         let size = |reading: &mut Reading, names: &[&str]| context.count(reading, words, names).unwrap_or(1);
-        let tensor = size(&mut reading, &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"]);
-        let pipeline = size(&mut reading, &["--pp_size", "--pipeline_parallel_size", "--pipeline-parallel-size"]);
+        let tensor = size(
+            &mut reading,
+            &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
+        );
+        let pipeline = size(
+            &mut reading,
+            &[
+                "--pp_size",
+                "--pipeline_parallel_size",
+                "--pipeline-parallel-size",
+            ],
+        );
         let devices = tensor.saturating_mul(pipeline);
-        reading.parallelism = Parallelism { tensor, pipeline, devices, ..Parallelism::default() };
-        reading.max_model_len =
-            context.text(&mut reading, words, &["--max_seq_len", "--max-seq-len"]).and_then(|text| text.parse().ok());
+        reading.parallelism = Parallelism {
+            tensor,
+            pipeline,
+            devices,
+            ..Parallelism::default()
+        };
+        reading.max_model_len = context
+            .text(&mut reading, words, &["--max_seq_len", "--max-seq-len"])
+            .and_then(|text| text.parse().ok());
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = Some("auto".to_owned());
         reading.findings.extend(context.floating_image());
@@ -84,5 +115,9 @@ impl Reader for TensorRtLlm {
 fn fraction_of(text: &str) -> Option<String> {
     let file: serde_json::Value = serde_saphyr::from_str(text).ok()?;
     let fraction = file.get("kv_cache_config")?.get("free_gpu_memory_fraction")?;
-    Some(fraction.as_str().map_or_else(|| fraction.to_string(), str::to_owned))
+    Some(
+        fraction
+            .as_str()
+            .map_or_else(|| fraction.to_string(), str::to_owned),
+    )
 }

@@ -17,7 +17,10 @@ impl Reader for Tgi {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        image.name().contains("text-generation-inference").then(|| vec![Cow::Borrowed("text-generation-launcher")])
+        image
+            .name()
+            .contains("text-generation-inference")
+            .then(|| vec![Cow::Borrowed("text-generation-launcher")])
     }
 
     fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
@@ -39,7 +42,11 @@ impl Reader for Tgi {
                 Err(reason) => {
                     let field = flag.trim_start_matches('-').to_owned();
                     let decides_memory = name == "CUDA_MEMORY_FRACTION";
-                    reading.unresolved.push(Unresolved { field, reason, decides_memory });
+                    reading.unresolved.push(Unresolved {
+                        field,
+                        reason,
+                        decides_memory,
+                    });
                     None
                 }
             }
@@ -47,21 +54,33 @@ impl Reader for Tgi {
         if let Some((text, source)) = option(&mut reading, "--cuda-memory-fraction", "CUDA_MEMORY_FRACTION") {
             reading.memory.value = Some(text);
             reading.memory.source = source;
-        } else if reading.unresolved.iter().any(|unresolved| unresolved.field == "cuda-memory-fraction") {
+        } else if reading
+            .unresolved
+            .iter()
+            .any(|unresolved| unresolved.field == "cuda-memory-fraction")
+        {
             reading.memory.value = None;
             reading.memory.source = MemorySource::Unresolved;
         }
         reading.model = option(&mut reading, "--model-id", "MODEL_ID").map(|(text, _)| text);
         reading.quantization = option(&mut reading, "--quantize", "QUANTIZE").map(|(text, _)| text);
-        reading.dtype = Some(option(&mut reading, "--dtype", "DTYPE").map_or("auto".to_owned(), |(text, _)| text));
-        reading.kv_cache_dtype =
-            Some(option(&mut reading, "--kv-cache-dtype", "KV_CACHE_DTYPE").map_or("auto".to_owned(), |(text, _)| text));
-        reading.max_model_len =
-            option(&mut reading, "--max-total-tokens", "MAX_TOTAL_TOKENS").and_then(|(text, _)| text.parse().ok());
-        let shards = option(&mut reading, "--num-shard", "NUM_SHARD").and_then(|(text, _)| text.trim().parse().ok());
+        reading.dtype =
+            Some(option(&mut reading, "--dtype", "DTYPE").map_or("auto".to_owned(), |(text, _)| text));
+        reading.kv_cache_dtype = Some(
+            option(&mut reading, "--kv-cache-dtype", "KV_CACHE_DTYPE")
+                .map_or("auto".to_owned(), |(text, _)| text),
+        );
+        reading.max_model_len = option(&mut reading, "--max-total-tokens", "MAX_TOTAL_TOKENS")
+            .and_then(|(text, _)| text.parse().ok());
+        let shards =
+            option(&mut reading, "--num-shard", "NUM_SHARD").and_then(|(text, _)| text.trim().parse().ok());
         // Without it TGI takes every visible device.
         let tensor = shards.or_else(|| context.slots()).unwrap_or(1).max(1);
-        reading.parallelism = Parallelism { tensor, devices: tensor, ..Parallelism::default() };
+        reading.parallelism = Parallelism {
+            tensor,
+            devices: tensor,
+            ..Parallelism::default()
+        };
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -17,7 +17,10 @@ impl Reader for Triton {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        image.name().contains("tritonserver").then(|| vec![Cow::Borrowed("nvidia_entrypoint.sh")])
+        image
+            .name()
+            .contains("tritonserver")
+            .then(|| vec![Cow::Borrowed("nvidia_entrypoint.sh")])
     }
 
     fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
@@ -33,7 +36,8 @@ impl Reader for Triton {
         reading.model = context.text(&mut reading, words, &["--model-repository", "--model-store"]);
         reading.unresolved.push(Unresolved {
             field: "argv".to_owned(),
-            reason: "what Triton's back ends take stands in the model repository, which is not read".to_owned(),
+            reason: "what Triton's back ends take stands in the model repository, which is not read"
+                .to_owned(),
             decides_memory: true,
         });
         reading.dtype = Some("auto".to_owned());

@@ -36,7 +36,9 @@ impl Reader for Vllm {
             return None;
         }
         let words: &[&str] = match version_of(image) {
-            Some(version) if version < SERVE_IMAGE => &["python3", "-m", "vllm.entrypoints.openai.api_server"],
+            Some(version) if version < SERVE_IMAGE => {
+                &["python3", "-m", "vllm.entrypoints.openai.api_server"]
+            }
             _ => &["vllm", "serve"],
         };
         Some(words.iter().copied().map(Cow::Borrowed).collect())
@@ -69,15 +71,18 @@ pub(super) enum Start {
 impl Start {
     fn of(program: Program<'_>, words: &[Word<'_>]) -> Option<Self> {
         match program {
-            Program::Binary("vllm" | "vllm-rs") | Program::Module("vllm" | "vllm.entrypoints.cli.main" | "vllm.scripts") => {
-                Some(Self::Cli)
-            }
+            Program::Binary("vllm" | "vllm-rs")
+            | Program::Module("vllm" | "vllm.entrypoints.cli.main" | "vllm.scripts") => Some(Self::Cli),
             Program::Module("vllm.entrypoints.openai.api_server" | "vllm.entrypoints.api_server") => {
                 Some(Self::ApiServer)
             }
             Program::Module("vllm.entrypoints.openai.run_batch") => Some(Self::RunBatch),
-            Program::PythonFile(path) if path.ends_with("entrypoints/openai/api_server.py") => Some(Self::ApiServer),
-            Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => Some(Self::Wrapper("kaito")),
+            Program::PythonFile(path) if path.ends_with("entrypoints/openai/api_server.py") => {
+                Some(Self::ApiServer)
+            }
+            Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => {
+                Some(Self::Wrapper("kaito"))
+            }
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }

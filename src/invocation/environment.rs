@@ -47,31 +47,43 @@ pub(crate) enum Found<'e> {
 impl<'a> Environment<'a> {
     pub(super) fn read(pod: &'a Pod, container: &'a Container, sources: &'a dyn Sources) -> Self {
         let namespace = namespace(pod);
-        let mut environment =
-            Self { variables: Vec::with_capacity(container.env.len()), unread: Vec::new() };
+        let mut environment = Self {
+            variables: Vec::with_capacity(container.env.len()),
+            unread: Vec::new(),
+        };
         for (index, from) in container.env_from.iter().enumerate() {
             if let Some(map) = &from.config_map_ref {
                 match sources.config_map(namespace, &map.name) {
-                    LookUp::Found(data) => environment.variables.extend(data.iter().map(|(key, value)| Variable {
-                        name: if from.prefix.is_empty() {
-                            Cow::Borrowed(key.as_str())
-                        } else {
-                            Cow::Owned(format!("{}{key}", from.prefix))
-                        },
-                        value: Ok(Cow::Borrowed(value.as_str())),
-                        origin: Origin::EnvFrom(index),
-                    })),
+                    LookUp::Found(data) => {
+                        environment
+                            .variables
+                            .extend(data.iter().map(|(key, value)| Variable {
+                                name: if from.prefix.is_empty() {
+                                    Cow::Borrowed(key.as_str())
+                                } else {
+                                    Cow::Owned(format!("{}{key}", from.prefix))
+                                },
+                                value: Ok(Cow::Borrowed(value.as_str())),
+                                origin: Origin::EnvFrom(index),
+                            }))
+                    }
                     LookUp::Missing if map.optional => {}
                     LookUp::Missing => {
-                        environment.unread.push(format!("ConfigMap {namespace}/{} does not exist", map.name));
+                        environment
+                            .unread
+                            .push(format!("ConfigMap {namespace}/{} does not exist", map.name));
                     }
                     LookUp::NotRead(why) => {
-                        environment.unread.push(format!("ConfigMap {namespace}/{} was not read: {why}", map.name));
+                        environment
+                            .unread
+                            .push(format!("ConfigMap {namespace}/{} was not read: {why}", map.name));
                     }
                 }
             }
             if let Some(secret) = &from.secret_ref {
-                environment.unread.push(format!("Secret {namespace}/{} is never read", secret.name));
+                environment
+                    .unread
+                    .push(format!("Secret {namespace}/{} is never read", secret.name));
             }
         }
         for (index, variable) in container.env.iter().enumerate() {
@@ -116,9 +128,9 @@ impl<'a> Environment<'a> {
             Some(Variable { value: Err(why), .. }) => Found::Unknown(Cow::Borrowed(why)),
             None => match (self.unread.first(), injected(name)) {
                 (_, Some(by)) => Found::Unknown(Cow::Owned(format!("{name} is set by {by}"))),
-                (Some(source), None) => {
-                    Found::Unknown(Cow::Owned(format!("{name} may come from a source that was not read: {source}")))
-                }
+                (Some(source), None) => Found::Unknown(Cow::Owned(format!(
+                    "{name} may come from a source that was not read: {source}"
+                ))),
                 (None, None) => Found::NotSet,
             },
         }
@@ -131,13 +143,21 @@ impl<'a> Environment<'a> {
             None => (Certainty::Known, None),
             Some((at, reason)) => (Certainty::From(at), Some(reason)),
         };
-        Word { text: expanded, certainty, item, span: Some(0..text.len()), reason }
+        Word {
+            text: expanded,
+            certainty,
+            item,
+            span: Some(0..text.len()),
+            reason,
+        }
     }
 
     /// `$(VAR)` replaced as the kubelet does: `$$` is `$`, a variable that is not set stays as it is written. With
     /// the first byte that depends on something unreadable, and why.
     fn expand(&self, text: &'a str) -> (Cow<'a, str>, Option<(usize, Cow<'a, str>)>) {
-        let Some(first) = text.find('$') else { return (Cow::Borrowed(text), None) };
+        let Some(first) = text.find('$') else {
+            return (Cow::Borrowed(text), None);
+        };
         let mut out = String::with_capacity(text.len() + 16);
         out.push_str(&text[..first]);
         let mut unknown = None;
@@ -150,14 +170,18 @@ impl<'a> Environment<'a> {
                 out.push('$');
                 rest = &rest[2..];
                 changed = true;
-            } else if let Some((name, after)) = rest.strip_prefix("$(").and_then(|body| body.split_once(')')) {
+            } else if let Some((name, after)) = rest.strip_prefix("$(").and_then(|body| body.split_once(')'))
+            {
                 match self.find(name) {
                     Found::Value(value) if out.len() + value.len() <= LONGEST => {
                         out.push_str(value);
                         changed = true;
                     }
                     Found::Value(_) => {
-                        unknown.get_or_insert((out.len(), Cow::Owned(format!("{name} expands to too long a text"))));
+                        unknown.get_or_insert((
+                            out.len(),
+                            Cow::Owned(format!("{name} expands to too long a text")),
+                        ));
                     }
                     Found::Unknown(why) => {
                         unknown.get_or_insert((out.len(), Cow::Owned(why.into_owned())));
@@ -172,13 +196,24 @@ impl<'a> Environment<'a> {
             }
         }
         out.push_str(rest);
-        (if changed { Cow::Owned(out) } else { Cow::Borrowed(text) }, unknown)
+        (
+            if changed {
+                Cow::Owned(out)
+            } else {
+                Cow::Borrowed(text)
+            },
+            unknown,
+        )
     }
 }
 
 /// The namespace in which a pod's references are looked up.
 pub(crate) fn namespace(pod: &Pod) -> &str {
-    if pod.metadata.namespace.is_empty() { "default" } else { &pod.metadata.namespace }
+    if pod.metadata.namespace.is_empty() {
+        "default"
+    } else {
+        &pod.metadata.namespace
+    }
 }
 
 /// Who adds a variable that the container itself does not have.
@@ -206,11 +241,17 @@ fn value_from<'a>(
             LookUp::Found(data) => match data.get(&key.key) {
                 Some(value) => Ok(Cow::Borrowed(value)),
                 None if key.optional => Err(None),
-                None => Err(Some(format!("ConfigMap {namespace}/{} has no key {}", key.name, key.key))),
+                None => Err(Some(format!(
+                    "ConfigMap {namespace}/{} has no key {}",
+                    key.name, key.key
+                ))),
             },
             LookUp::Missing if key.optional => Err(None),
             LookUp::Missing => Err(Some(format!("ConfigMap {namespace}/{} does not exist", key.name))),
-            LookUp::NotRead(why) => Err(Some(format!("ConfigMap {namespace}/{} was not read: {why}", key.name))),
+            LookUp::NotRead(why) => Err(Some(format!(
+                "ConfigMap {namespace}/{} was not read: {why}",
+                key.name
+            ))),
         };
     }
     if let Some(key) = &source.secret_key_ref {
@@ -231,7 +272,12 @@ fn value_from<'a>(
         };
     }
     if let Some(resource) = &source.resource_field_ref {
-        return Err(Some(format!("the resource field {} is filled in by the kubelet", resource.resource)));
+        return Err(Some(format!(
+            "the resource field {} is filled in by the kubelet",
+            resource.resource
+        )));
     }
-    Err(Some("the source of the value is of a kind that is not read".to_owned()))
+    Err(Some(
+        "the source of the value is of a kind that is not read".to_owned(),
+    ))
 }

@@ -12,7 +12,11 @@ fn mount<'p>(container: &'p Container, path: &str) -> Option<(&'p VolumeMount, S
         let inside = rest.is_empty() || rest.starts_with('/');
         inside.then(|| (mount, rest.trim_start_matches('/').to_owned()))
     };
-    container.volume_mounts.iter().filter_map(below).max_by_key(|(mount, _)| mount.mount_path.len())
+    container
+        .volume_mounts
+        .iter()
+        .filter_map(below)
+        .max_by_key(|(mount, _)| mount.mount_path.len())
 }
 
 /// The text of the file at `path`, or why it is not known.
@@ -22,7 +26,9 @@ pub(crate) fn read<'s>(
     sources: &'s dyn Sources,
     path: &str,
 ) -> Result<&'s str, String> {
-    let Some((mount, rest)) = mount(container, path) else { return Err("it is not in a volume".to_owned()) };
+    let Some((mount, rest)) = mount(container, path) else {
+        return Err("it is not in a volume".to_owned());
+    };
     let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name);
     let Some(config_map) = volume.and_then(|volume| volume.config_map.as_ref()) else {
         return Err(format!("the volume {} is no ConfigMap", mount.name));
@@ -36,7 +42,8 @@ pub(crate) fn read<'s>(
         inner
     } else {
         let item = config_map.items.iter().find(|item| item.path == inner);
-        item.map(|item| item.key.clone()).ok_or_else(|| format!("the volume {} has no such file", mount.name))?
+        item.map(|item| item.key.clone())
+            .ok_or_else(|| format!("the volume {} has no such file", mount.name))?
     };
     let namespace = namespace(pod);
     match sources.config_map(namespace, &config_map.name) {
@@ -44,8 +51,14 @@ pub(crate) fn read<'s>(
             .get(&key)
             .map(String::as_str)
             .ok_or_else(|| format!("ConfigMap {namespace}/{} has no key {key}", config_map.name)),
-        LookUp::Missing => Err(format!("ConfigMap {namespace}/{} does not exist", config_map.name)),
-        LookUp::NotRead(why) => Err(format!("ConfigMap {namespace}/{} was not read: {why}", config_map.name)),
+        LookUp::Missing => Err(format!(
+            "ConfigMap {namespace}/{} does not exist",
+            config_map.name
+        )),
+        LookUp::NotRead(why) => Err(format!(
+            "ConfigMap {namespace}/{} was not read: {why}",
+            config_map.name
+        )),
     }
 }
 
@@ -53,11 +66,20 @@ pub(crate) fn read<'s>(
 pub(crate) fn config_maps<'p>(pod: &'p Pod, container: &'p Container) -> impl Iterator<Item = &'p str> {
     let texts = || {
         let words = container.command.iter().chain(&container.args).flatten();
-        words.chain(container.env.iter().filter_map(|variable| variable.value.as_ref()))
+        words.chain(
+            container
+                .env
+                .iter()
+                .filter_map(|variable| variable.value.as_ref()),
+        )
     };
     container.volume_mounts.iter().filter_map(move |mount| {
         let named = texts().any(|text| text.contains(mount.mount_path.trim_end_matches('/')));
         let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name)?;
-        volume.config_map.as_ref().filter(|_| named).map(|map| map.name.as_str())
+        volume
+            .config_map
+            .as_ref()
+            .filter(|_| named)
+            .map(|map| map.name.as_str())
     })
 }

@@ -11,7 +11,11 @@ struct Wrapper {
 }
 
 const fn wrapper(name: &'static str, valued: &'static str, own_words: usize) -> Wrapper {
-    Wrapper { name, valued, own_words }
+    Wrapper {
+        name,
+        valued,
+        own_words,
+    }
 }
 
 const WRAPPERS: [Wrapper; 25] = [
@@ -82,7 +86,16 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
             let takes_next = match text.strip_prefix("--") {
                 Some(long) => {
                     // `--cpunodebind 0`, `--signal TERM`, `--name env`; most are written with `=`.
-                    ["cpunodebind", "membind", "physcpubind", "signal", "name", "with", "extra"].contains(&long)
+                    [
+                        "cpunodebind",
+                        "membind",
+                        "physcpubind",
+                        "signal",
+                        "name",
+                        "with",
+                        "extra",
+                    ]
+                    .contains(&long)
                 }
                 None => text.len() == 2 && wrapper.valued.contains(&text[1..]),
             };
@@ -138,15 +151,26 @@ pub(crate) fn program<'w>(words: &'w [Word<'_>]) -> Option<(Program<'w>, usize)>
         return None;
     }
     let name = base_name(&first.text);
-    let is_python = name.strip_prefix("python").is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
+    let is_python = name
+        .strip_prefix("python")
+        .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
     if !is_python {
-        return Some((if name.ends_with(".py") { Program::PythonFile(&first.text) } else { Program::Binary(name) }, 1));
+        return Some((
+            if name.ends_with(".py") {
+                Program::PythonFile(&first.text)
+            } else {
+                Program::Binary(name)
+            },
+            1,
+        ));
     }
     let mut index = 1;
     while let Some(word) = words.get(index) {
         let text = &*word.text;
         if text == "-m" {
-            return words.get(index + 1).map(|module| (Program::Module(&module.text), index + 2));
+            return words
+                .get(index + 1)
+                .map(|module| (Program::Module(&module.text), index + 2));
         }
         if let Some(module) = text.strip_prefix("-m").filter(|module| !module.is_empty()) {
             return Some((Program::Module(module), index + 1));
@@ -157,7 +181,9 @@ pub(crate) fn program<'w>(words: &'w [Word<'_>]) -> Option<(Program<'w>, usize)>
             _ if text.starts_with('-') => {
                 // `-um MODULE`
                 if text.ends_with('m') && !text.starts_with("--") {
-                    return words.get(index + 1).map(|module| (Program::Module(&module.text), index + 2));
+                    return words
+                        .get(index + 1)
+                        .map(|module| (Program::Module(&module.text), index + 2));
                 }
                 index += 1;
             }
@@ -175,7 +201,10 @@ mod tests {
         let mut words: Vec<Word<'_>> = line.split(' ').map(Word::literal).collect();
         let mut variables = Vec::new();
         strip(&mut words, &mut variables);
-        (words.iter().map(|w| &*w.text).collect::<Vec<_>>().join(" "), variables)
+        (
+            words.iter().map(|w| &*w.text).collect::<Vec<_>>().join(" "),
+            variables,
+        )
     }
 
     #[test]
@@ -193,13 +222,18 @@ mod tests {
         }
         let (rest, variables) = stripped("env A=b CUDA_VISIBLE_DEVICES=0 vllm serve m");
         assert_eq!(rest, "vllm serve m");
-        assert_eq!(variables[1], ("CUDA_VISIBLE_DEVICES".to_owned(), Some("0".to_owned())));
+        assert_eq!(
+            variables[1],
+            ("CUDA_VISIBLE_DEVICES".to_owned(), Some("0".to_owned()))
+        );
     }
 
     #[test]
     fn python_modules_are_found() {
-        let words: Vec<Word<'_>> =
-            "/opt/venv/bin/python3.12 -u -X dev -m a.b --x".split(' ').map(Word::literal).collect();
+        let words: Vec<Word<'_>> = "/opt/venv/bin/python3.12 -u -X dev -m a.b --x"
+            .split(' ')
+            .map(Word::literal)
+            .collect();
         assert_eq!(program(&words), Some((Program::Module("a.b"), 6)));
     }
 }

@@ -80,7 +80,10 @@ impl<'a, 'e> Runner<'a, 'e> {
         prefix::strip(&mut words, &mut variables);
         let Some(first) = words.first() else { return };
         let shell = first.certainty == Certainty::Known
-            && matches!(base_name(&first.text), "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh");
+            && matches!(
+                base_name(&first.text),
+                "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh"
+            );
         if shell && let Some(at) = script_index(&words) {
             self.script = true;
             if self.depth >= DEEPEST {
@@ -95,17 +98,34 @@ impl<'a, 'e> Runner<'a, 'e> {
             self.positional = outer;
             return;
         }
-        self.commands.push(Command { words, variables, end, conditional });
+        self.commands.push(Command {
+            words,
+            variables,
+            end,
+            conditional,
+        });
     }
 
     fn run(&mut self, script: &Word<'a>) {
         if script.certainty == Certainty::Many || script.certainty == Certainty::From(0) {
-            let reason = script.reason.clone().unwrap_or(Cow::Borrowed("its text is not known"));
+            let reason = script
+                .reason
+                .clone()
+                .unwrap_or(Cow::Borrowed("its text is not known"));
             self.give_up(&format!("the script: {reason}"));
             return;
         }
-        let aligned = script.span.as_ref().is_some_and(|span| span.start == 0 && span.len() == script.text.len());
-        self.run_text(&script.text, Site { item: script.item, aligned });
+        let aligned = script
+            .span
+            .as_ref()
+            .is_some_and(|span| span.start == 0 && span.len() == script.text.len());
+        self.run_text(
+            &script.text,
+            Site {
+                item: script.item,
+                aligned,
+            },
+        );
     }
 
     fn run_text(&mut self, text: &str, site: Site) {
@@ -122,7 +142,10 @@ impl<'a, 'e> Runner<'a, 'e> {
         let mut before = "";
         let mut before_was_test = false;
         while at < tokens.len() {
-            let length = tokens[at..].iter().take_while(|t| !matches!(t.kind, Kind::Operator(_))).count();
+            let length = tokens[at..]
+                .iter()
+                .take_while(|t| !matches!(t.kind, Kind::Operator(_)))
+                .count();
             let mut command = &tokens[at..at + length];
             let operator = match tokens.get(at + length).map(|token| &token.kind) {
                 Some(Kind::Operator(operator)) => *operator,
@@ -130,7 +153,10 @@ impl<'a, 'e> Runner<'a, 'e> {
             };
             at += length + 1;
             // A function: its body is not followed, and a call of it is a program that nobody knows.
-            if operator == "(" && length == 1 && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")"))) {
+            if operator == "("
+                && length == 1
+                && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")))
+            {
                 at = skip_braces(tokens, at + 1);
                 before = "";
                 continue;
@@ -143,7 +169,10 @@ impl<'a, 'e> Runner<'a, 'e> {
                     "for" | "select" => {
                         conditions += 1;
                         if let Some(name) = command.get(1).and_then(bare_text) {
-                            self.set(name, Variable::Unknown(format!("{name} is the variable of a loop")));
+                            self.set(
+                                name,
+                                Variable::Unknown(format!("{name} is the variable of a loop")),
+                            );
                         }
                         command = &[];
                         continue;
@@ -163,7 +192,10 @@ impl<'a, 'e> Runner<'a, 'e> {
                 command = &command[1..];
             }
             let conditional = conditions > 0 || before == "||" || before == "&&" && before_was_test;
-            before_was_test = command.first().and_then(bare_text).is_some_and(|w| matches!(w, "[" | "[[" | "test"));
+            before_was_test = command
+                .first()
+                .and_then(bare_text)
+                .is_some_and(|w| matches!(w, "[" | "[[" | "test"));
             before = operator;
             if before_was_test || command.is_empty() {
                 continue;
@@ -187,7 +219,10 @@ impl<'a, 'e> Runner<'a, 'e> {
             at += 1;
             match &token.kind {
                 Kind::Assign { name, .. } | Kind::AssignArray { name, .. } => {
-                    self.set(name, Variable::Unknown(format!("{name} is set in a case statement")));
+                    self.set(
+                        name,
+                        Variable::Unknown(format!("{name} is set in a case statement")),
+                    );
                 }
                 Kind::Word { .. } => match bare_text(token) {
                     Some("case") => depth += 1,
@@ -219,7 +254,11 @@ impl<'a, 'e> Runner<'a, 'e> {
         let value = if fields.certainty == Certainty::Known {
             Variable::Text(fields.text.into_owned())
         } else {
-            Variable::Unknown(fields.reason.map_or_else(|| format!("{name} is not known"), Cow::into_owned))
+            Variable::Unknown(
+                fields
+                    .reason
+                    .map_or_else(|| format!("{name} is not known"), Cow::into_owned),
+            )
         };
         let value = match (append, value) {
             (true, Variable::Text(more)) => match self.look_up(name) {
@@ -234,13 +273,23 @@ impl<'a, 'e> Runner<'a, 'e> {
             _ => false,
         };
         if conditional && !same {
-            self.set(name, Variable::Unknown(format!("{name} is set under a condition")));
+            self.set(
+                name,
+                Variable::Unknown(format!("{name} is set under a condition")),
+            );
         } else {
             self.set(name, value);
         }
     }
 
-    fn assign_array(&mut self, name: &str, append: bool, items: &[Vec<Piece>], conditional: bool, site: Site) {
+    fn assign_array(
+        &mut self,
+        name: &str,
+        append: bool,
+        items: &[Vec<Piece>],
+        conditional: bool,
+        site: Site,
+    ) {
         let mut words = Vec::new();
         if append && let Variable::Array(before) = self.look_up(name) {
             words = before;
@@ -250,7 +299,10 @@ impl<'a, 'e> Runner<'a, 'e> {
         }
         if conditional {
             // Whether the words are there is not known, and how many there are either.
-            self.set(name, Variable::Unknown(format!("{name} is set under a condition")));
+            self.set(
+                name,
+                Variable::Unknown(format!("{name} is set under a condition")),
+            );
         } else {
             self.set(name, Variable::Array(words));
         }
@@ -263,10 +315,14 @@ impl<'a, 'e> Runner<'a, 'e> {
         if let Ok(index) = name.parse::<usize>() {
             // `$0` is the first word after the script.
             return match self.positional.get(index) {
-                Some(word) if word.certainty == Certainty::Known => Variable::Text(word.text.clone().into_owned()),
-                Some(word) => {
-                    Variable::Unknown(word.reason.clone().map_or_else(|| "not known".to_owned(), Cow::into_owned))
+                Some(word) if word.certainty == Certainty::Known => {
+                    Variable::Text(word.text.clone().into_owned())
                 }
+                Some(word) => Variable::Unknown(
+                    word.reason
+                        .clone()
+                        .map_or_else(|| "not known".to_owned(), Cow::into_owned),
+                ),
                 None => Variable::Unset,
             };
         }
@@ -301,7 +357,9 @@ impl<'a, 'e> Runner<'a, 'e> {
                 _ => {}
             }
         }
-        let Some(last) = command.last() else { return Next::On };
+        let Some(last) = command.last() else {
+            return Next::On;
+        };
         let end = (site.aligned && site.item != Item::Elsewhere).then_some((site.item, last.span.end));
         let mut words = Vec::with_capacity(command.len());
         for token in command {
@@ -332,12 +390,16 @@ impl<'a, 'e> Runner<'a, 'e> {
         conditional: bool,
         end: Option<(Item, usize)>,
     ) -> Next {
-        let Some(first) = words.first() else { return Next::On };
+        let Some(first) = words.first() else {
+            return Next::On;
+        };
         let name = first.text.clone();
         match &*name {
             "export" | "declare" | "local" | "readonly" | "typeset" => {
                 for word in words.into_iter().skip(1) {
-                    let Some((name, _)) = word.text.split_once('=') else { continue };
+                    let Some((name, _)) = word.text.split_once('=') else {
+                        continue;
+                    };
                     let name = name.to_owned();
                     let start = name.len() + 1;
                     let value = Word {
@@ -369,13 +431,23 @@ impl<'a, 'e> Runner<'a, 'e> {
                 }
             }
             "eval" => {
-                let text = words[1..].iter().map(|word| &*word.text).collect::<Vec<_>>().join(" ");
+                let text = words[1..]
+                    .iter()
+                    .map(|word| &*word.text)
+                    .collect::<Vec<_>>()
+                    .join(" ");
                 if self.depth >= DEEPEST {
                     self.give_up("scripts are nested too deeply");
                     return Next::Stop;
                 }
                 self.depth += 1;
-                self.run_text(&text, Site { item: Item::Elsewhere, aligned: false });
+                self.run_text(
+                    &text,
+                    Site {
+                        item: Item::Elsewhere,
+                        aligned: false,
+                    },
+                );
                 self.depth -= 1;
             }
             "exit" | "return" => return if conditional { Next::On } else { Next::Stop },
@@ -383,7 +455,8 @@ impl<'a, 'e> Runner<'a, 'e> {
                 self.start_with(words, end, overlay, conditional);
                 return if conditional { Next::On } else { Next::Stop };
             }
-            "source" | "." | ":" | "true" | "false" | "cd" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
+            "source" | "." | ":" | "true" | "false" | "cd" | "wait" | "trap" | "ulimit" | "umask" | "]"
+            | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
@@ -395,7 +468,11 @@ impl<'a, 'e> Runner<'a, 'e> {
             .iter()
             .cloned()
             .map(|piece| match piece {
-                Piece::Variable { name, otherwise, .. } => Piece::Variable { name, otherwise, quoted: true },
+                Piece::Variable { name, otherwise, .. } => Piece::Variable {
+                    name,
+                    otherwise,
+                    quoted: true,
+                },
                 Piece::Unreadable { raw, .. } => Piece::Unreadable { raw, quoted: true },
                 other => other,
             })
@@ -437,9 +514,15 @@ impl<'a, 'e> Runner<'a, 'e> {
                     Variable::Array(words) => field.words(words, *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
                     Variable::Unknown(reason) => field.unknown(&format!("${{{name}[@]}}"), &reason, true),
-                    Variable::Unset => field.unknown(&format!("${{{name}[@]}}"), &format!("{name} is not set"), true),
+                    Variable::Unset => {
+                        field.unknown(&format!("${{{name}[@]}}"), &format!("{name} is not set"), true)
+                    }
                 },
-                Piece::Variable { name, otherwise, quoted } => {
+                Piece::Variable {
+                    name,
+                    otherwise,
+                    quoted,
+                } => {
                     self.variable(name, otherwise.as_ref(), *quoted, site, &mut field, out);
                 }
             }
@@ -481,7 +564,9 @@ impl<'a, 'e> Runner<'a, 'e> {
                 }
             }
             (Variable::Unset, Some((Otherwise::Alternative { .. }, _))) => {}
-            (Variable::Text(text), Some((Otherwise::Use { empty: true, assign }, word))) if text.is_empty() => {
+            (Variable::Text(text), Some((Otherwise::Use { empty: true, assign }, word)))
+                if text.is_empty() =>
+            {
                 self.default(name, *assign, word, quoted, site, field, out);
             }
             (Variable::Text(text), _) => field.value(&text, quoted, out),
@@ -496,7 +581,10 @@ impl<'a, 'e> Runner<'a, 'e> {
         }
     }
 
-    #[allow(clippy::too_many_arguments, reason = "the arguments of the expansion that calls it")]
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments of the expansion that calls it"
+    )]
     fn default(
         &mut self,
         name: &str,
@@ -522,7 +610,10 @@ impl<'a, 'e> Runner<'a, 'e> {
 
     /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
     fn reason_of(&self, raw: &str) -> String {
-        let name = raw.strip_prefix("$(").and_then(|rest| rest.strip_suffix(')')).unwrap_or_default();
+        let name = raw
+            .strip_prefix("$(")
+            .and_then(|rest| rest.strip_suffix(')'))
+            .unwrap_or_default();
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         match self.environment.find(name) {
             Found::Unknown(why) if is_name => why.into_owned(),
@@ -533,7 +624,10 @@ impl<'a, 'e> Runner<'a, 'e> {
     fn arithmetic(&mut self, inner: &str) -> Result<i64, String> {
         let failed = || format!("$(({inner})) is known only when the script runs");
         let pieces = shell::pieces(inner).ok_or_else(failed)?;
-        let site = Site { item: Item::Elsewhere, aligned: false };
+        let site = Site {
+            item: Item::Elsewhere,
+            aligned: false,
+        };
         if self.depth >= DEEPEST {
             return Err(failed());
         }
@@ -543,10 +637,19 @@ impl<'a, 'e> Runner<'a, 'e> {
         if word.certainty != Certainty::Known {
             return Err(word.reason.map_or_else(failed, Cow::into_owned));
         }
-        let mut sum = Sum { text: word.text.as_bytes(), at: 0, depth: 0, runner: self };
+        let mut sum = Sum {
+            text: word.text.as_bytes(),
+            at: 0,
+            depth: 0,
+            runner: self,
+        };
         let value = sum.expression(0).ok_or_else(failed)?;
         sum.blanks();
-        if sum.at == sum.text.len() { Ok(value) } else { Err(failed()) }
+        if sum.at == sum.text.len() {
+            Ok(value)
+        } else {
+            Err(failed())
+        }
     }
 }
 
@@ -610,7 +713,11 @@ impl Sum<'_, '_, '_, '_> {
             }
             byte if byte.is_ascii_alphanumeric() || *byte == b'_' => {
                 let start = self.at;
-                while self.text.get(self.at).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_') {
+                while self
+                    .text
+                    .get(self.at)
+                    .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
+                {
                     self.at += 1;
                 }
                 let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
@@ -760,10 +867,19 @@ fn script_index(words: &[Word<'_>]) -> Option<usize> {
             break;
         }
         if let Some(long) = text.strip_prefix("--") {
-            index += if matches!(long, "rcfile" | "init-file") { 2 } else { 1 };
+            index += if matches!(long, "rcfile" | "init-file") {
+                2
+            } else {
+                1
+            };
             continue;
         }
-        let Some(letters) = text.strip_prefix(['-', '+']).filter(|letters| !letters.is_empty()) else { break };
+        let Some(letters) = text
+            .strip_prefix(['-', '+'])
+            .filter(|letters| !letters.is_empty())
+        else {
+            break;
+        };
         command |= text.starts_with('-') && letters.contains('c');
         // `-o pipefail`, also within a group.
         index += if letters.contains(['o', 'O']) { 2 } else { 1 };

@@ -11,7 +11,11 @@ pub(super) enum Piece {
     /// Text as it is.
     Text(String),
     /// `$NAME`, `${NAME:-word}`; positional parameters too.
-    Variable { name: String, otherwise: Option<(Otherwise, Vec<Piece>)>, quoted: bool },
+    Variable {
+        name: String,
+        otherwise: Option<(Otherwise, Vec<Piece>)>,
+        quoted: bool,
+    },
     /// `${NAME[@]}`.
     Array { name: String, quoted: bool },
     /// `$(( … ))`.
@@ -44,16 +48,28 @@ pub(super) enum Kind {
     /// A word; `bare` where nothing in it is quoted or expanded.
     Word { pieces: Vec<Piece>, bare: bool },
     /// `NAME=value` or `NAME+=value`.
-    Assign { name: String, append: bool, value: Vec<Piece> },
+    Assign {
+        name: String,
+        append: bool,
+        value: Vec<Piece>,
+    },
     /// `NAME=( … )` or `NAME+=( … )`.
-    AssignArray { name: String, append: bool, items: Vec<Vec<Piece>> },
+    AssignArray {
+        name: String,
+        append: bool,
+        items: Vec<Vec<Piece>>,
+    },
     /// `;`, `&&`, `||`, `|`, `&`, newline, `(`, `)`, `;;`.
     Operator(&'static str),
 }
 
 /// The tokens of a script; the second is why the rest could not be read.
 pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
-    let mut lexer = Lexer { text: script, at: 0, here_documents: Vec::new() };
+    let mut lexer = Lexer {
+        text: script,
+        at: 0,
+        here_documents: Vec::new(),
+    };
     let mut tokens = Vec::new();
     loop {
         match lexer.token() {
@@ -66,7 +82,11 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
 
 /// The pieces of one word that stands alone, such as the text of `$(( … ))` or of a default.
 pub(super) fn pieces(text: &str) -> Option<Vec<Piece>> {
-    let mut lexer = Lexer { text, at: 0, here_documents: Vec::new() };
+    let mut lexer = Lexer {
+        text,
+        at: 0,
+        here_documents: Vec::new(),
+    };
     let mut pieces = Vec::new();
     lexer.quoted(None, &mut pieces).ok().map(|()| pieces)
 }
@@ -132,10 +152,16 @@ impl Lexer<'_> {
                     self.skip_here_documents();
                 }
                 let operator = if operator == "|&" { "|" } else { operator };
-                return Ok(Some(Token { kind: Kind::Operator(operator), span: start..self.at }));
+                return Ok(Some(Token {
+                    kind: Kind::Operator(operator),
+                    span: start..self.at,
+                }));
             }
             let kind = self.word()?;
-            return Ok(Some(Token { kind, span: start..self.at }));
+            return Ok(Some(Token {
+                kind,
+                span: start..self.at,
+            }));
         }
     }
 
@@ -143,7 +169,9 @@ impl Lexer<'_> {
     fn redirection(&mut self) -> Result<bool, &'static str> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let rest = self.rest().get(digits..).unwrap_or_default();
-        let operators = ["&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">"];
+        let operators = [
+            "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">",
+        ];
         let Some(operator) = operators.into_iter().find(|operator| rest.starts_with(operator)) else {
             return Ok(false);
         };
@@ -152,9 +180,14 @@ impl Lexer<'_> {
         }
         self.at += digits + operator.len();
         self.blanks();
-        let Kind::Word { pieces, .. } = self.word()? else { return Ok(true) };
+        let Kind::Word { pieces, .. } = self.word()? else {
+            return Ok(true);
+        };
         if operator == "<<" || operator == "<<-" {
-            let delimiter = pieces.iter().map(|piece| if let Piece::Text(text) = piece { text } else { "" }).collect();
+            let delimiter = pieces
+                .iter()
+                .map(|piece| if let Piece::Text(text) = piece { text } else { "" })
+                .collect();
             self.here_documents.push((delimiter, operator == "<<-"));
         }
         Ok(true)
@@ -183,7 +216,13 @@ impl Lexer<'_> {
         let name = self.rest().bytes().take_while(|b| is_name(*b)).count();
         let after = self.rest().get(name..).unwrap_or_default();
         let assignment = (name > 0 && !self.rest().as_bytes()[0].is_ascii_digit())
-            .then(|| if after.starts_with("+=") { Some(2) } else { after.starts_with('=').then_some(1) })
+            .then(|| {
+                if after.starts_with("+=") {
+                    Some(2)
+                } else {
+                    after.starts_with('=').then_some(1)
+                }
+            })
             .flatten();
         if let Some(operator) = assignment {
             let name = self.text[start..start + name].to_owned();
@@ -195,7 +234,11 @@ impl Lexer<'_> {
                 return Ok(Kind::AssignArray { name, append, items });
             }
             self.unquoted(&mut pieces, &mut bare)?;
-            return Ok(Kind::Assign { name, append, value: pieces });
+            return Ok(Kind::Assign {
+                name,
+                append,
+                value: pieces,
+            });
         }
         self.unquoted(&mut pieces, &mut bare)?;
         if self.at == start {
@@ -232,7 +275,9 @@ impl Lexer<'_> {
     fn unquoted(&mut self, pieces: &mut Vec<Piece>, bare: &mut bool) -> Result<(), &'static str> {
         while let Some(byte) = self.peek(0) {
             match byte {
-                b' ' | b'\t' | b'\r' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => return Ok(()),
+                b' ' | b'\t' | b'\r' | b'\n' | b';' | b'&' | b'|' | b'(' | b')' | b'<' | b'>' => {
+                    return Ok(());
+                }
                 b'\\' => {
                     self.at += 1;
                     if self.peek(0) == Some(b'\n') {
@@ -341,12 +386,20 @@ impl Lexer<'_> {
                 let length = self.rest().bytes().take_while(|b| is_name(*b)).count();
                 let name = self.rest()[..length].to_owned();
                 self.at += length;
-                pieces.push(Piece::Variable { name, otherwise: None, quoted });
+                pieces.push(Piece::Variable {
+                    name,
+                    otherwise: None,
+                    quoted,
+                });
             }
             Some(byte) if byte.is_ascii_digit() || b"@*#?!$-".contains(&byte) => {
                 self.at += 2;
                 let name = char::from(byte).to_string();
-                pieces.push(Piece::Variable { name, otherwise: None, quoted });
+                pieces.push(Piece::Variable {
+                    name,
+                    otherwise: None,
+                    quoted,
+                });
             }
             Some(b'\'') if !quoted => {
                 self.at += 2;
@@ -399,14 +452,22 @@ impl Lexer<'_> {
 /// The inside of `${…}`.
 fn braced(inner: &str, quoted: bool) -> Option<Piece> {
     let special = inner.starts_with(['@', '*']);
-    let length = if special { 1 } else { inner.bytes().take_while(|b| is_name(*b)).count() };
+    let length = if special {
+        1
+    } else {
+        inner.bytes().take_while(|b| is_name(*b)).count()
+    };
     let (name, rest) = inner.split_at(length);
     if name.is_empty() {
         return None;
     }
     let name = name.to_owned();
     if rest.is_empty() {
-        return Some(Piece::Variable { name, otherwise: None, quoted });
+        return Some(Piece::Variable {
+            name,
+            otherwise: None,
+            quoted,
+        });
     }
     if rest == "[@]" || rest == "[*]" {
         return Some(Piece::Array { name, quoted });
@@ -426,9 +487,19 @@ fn braced(inner: &str, quoted: bool) -> Option<Piece> {
     } else {
         return None;
     };
-    let word = word.strip_prefix('"').and_then(|word| word.strip_suffix('"')).unwrap_or(word);
-    let word = word.strip_prefix('\'').and_then(|word| word.strip_suffix('\'')).unwrap_or(word);
-    Some(Piece::Variable { name, otherwise: Some((otherwise, pieces(word)?)), quoted })
+    let word = word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'))
+        .unwrap_or(word);
+    let word = word
+        .strip_prefix('\'')
+        .and_then(|word| word.strip_suffix('\''))
+        .unwrap_or(word);
+    Some(Piece::Variable {
+        name,
+        otherwise: Some((otherwise, pieces(word)?)),
+        quoted,
+    })
 }
 
 fn push(pieces: &mut Vec<Piece>, c: char) {
@@ -454,7 +525,13 @@ mod tests {
     fn words(script: &str) -> Vec<String> {
         let (tokens, reason) = lex(script);
         assert_eq!(reason, None, "{script}");
-        let text = |pieces: &[Piece]| pieces.iter().map(|p| format!("{p:?}")).collect::<Vec<_>>().join("+");
+        let text = |pieces: &[Piece]| {
+            pieces
+                .iter()
+                .map(|p| format!("{p:?}"))
+                .collect::<Vec<_>>()
+                .join("+")
+        };
         tokens
             .iter()
             .map(|token| match &token.kind {
@@ -471,26 +548,33 @@ mod tests {
 
     #[test]
     fn quotes_comments_and_continuations() {
-        assert_eq!(words("a 'b c' \"d \\\"e\" f\\ g # no\nh \\\n  i#j"), [
-            "a", "b c", "d \"e", "f g", "\n", "h", "i#j"
-        ]);
+        assert_eq!(
+            words("a 'b c' \"d \\\"e\" f\\ g # no\nh \\\n  i#j"),
+            ["a", "b c", "d \"e", "f g", "\n", "h", "i#j"]
+        );
     }
 
     #[test]
     fn redirections_and_here_documents_are_dropped() {
-        assert_eq!(words("cat <<'EOF' > /tmp/x 2>&1\nvllm serve no\nEOF\nvllm serve m &> log &"), [
-            "cat", "\n", "vllm", "serve", "m", "&"
-        ]);
+        assert_eq!(
+            words("cat <<'EOF' > /tmp/x 2>&1\nvllm serve no\nEOF\nvllm serve m &> log &"),
+            ["cat", "\n", "vllm", "serve", "m", "&"]
+        );
     }
 
     #[test]
     fn arrays_and_assignments() {
-        assert_eq!(words("A=(x 'y z')\nA+=( --b )\nB=c d"), ["A=(2)", "\n", "A=(1)", "\n", "B=…", "d"]);
+        assert_eq!(
+            words("A=(x 'y z')\nA+=( --b )\nB=c d"),
+            ["A=(2)", "\n", "A=(1)", "\n", "B=…", "d"]
+        );
     }
 
     #[test]
     fn unclosed_forms_say_so_and_never_panic() {
-        for script in ["'", "\"a", "$(", "${", "$((1)", "`", "a $'", "x <<EOF", "é$", "\\"] {
+        for script in [
+            "'", "\"a", "$(", "${", "$((1)", "`", "a $'", "x <<EOF", "é$", "\\",
+        ] {
             let _ = lex(script);
         }
         assert_eq!(lex("echo \"a").1, Some(UNCLOSED));

@@ -158,7 +158,7 @@ impl Decider for LedgerDecider {
     }
 
     fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
-        let reserves = !question.dry_run;
+        let dry_run = question.dry_run;
         let policies = Arc::clone(self.lock().policies());
         let mut prepared = prepare(question, &policies, sources);
         let mut ledger = self.lock();
@@ -168,7 +168,7 @@ impl Decider for LedgerDecider {
             prepared = prepare(prepared.question().clone(), &policies, sources);
         }
         let mut verdict = judge(&prepared, &ledger);
-        let reservation = if reserves && verdict.admit {
+        let reservation = if verdict.admit && !dry_run {
             verdict.reservation.take()
         } else {
             None
@@ -276,17 +276,17 @@ impl Backend {
     /// Adds the labels of the namespace to a question.
     pub(super) async fn label(&self, question: &mut Question, time: Duration) {
         let namespace = question.workload.object.namespace.clone();
-        match tokio::time::timeout(time, self.look_ups.namespace_labels(&namespace)).await {
-            // Its own name is in the question already, and the request is right about it.
-            Ok(labels) => {
-                for (key, value) in labels {
-                    question.namespace_labels.entry(key).or_insert(value);
-                }
-            }
-            Err(_) => tracing::warn!(
+        let look_up = self.look_ups.namespace_labels(&namespace);
+        let Ok(labels) = tokio::time::timeout(time, look_up).await else {
+            tracing::warn!(
                 namespace,
-                "labels of the namespace took too long; it matches by name alone"
-            ),
+                "labels of the namespace took too long; policies match it by name alone"
+            );
+            return;
+        };
+        // Its own name is in the question already, and the request is right about it.
+        for (key, value) in labels {
+            question.namespace_labels.entry(key).or_insert(value);
         }
     }
 

@@ -129,7 +129,7 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
-        conditions: vec![condition("asks-for-a-gpu", conditions::pod_asks())],
+        conditions: vec![condition("asks-for-a-gpu", &conditions::pod_asks())],
     }
     .into_value(target, ca_pem);
     mutate["reinvocationPolicy"] = "IfNeeded".into();
@@ -138,8 +138,8 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
     validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
     vec![
-        configuration("MutatingWebhookConfiguration", vec![mutate]),
-        configuration("ValidatingWebhookConfiguration", validating),
+        configuration("MutatingWebhookConfiguration", &[mutate]),
+        configuration("ValidatingWebhookConfiguration", &validating),
     ]
 }
 
@@ -167,7 +167,7 @@ fn pods() -> Entry<'static> {
         side_effects: "NoneOnDryRun",
         conditions: vec![condition(
             "asks-for-a-gpu-and-changes-it",
-            conditions::pod_matters(),
+            &conditions::pod_matters(),
         )],
     }
 }
@@ -181,9 +181,12 @@ fn workload(&(group, resource, template): &(&'static str, &'static str, &'static
         seconds: 2,
         side_effects: "None",
         conditions: vec![
-            condition("is-not-made-by-a-controller", conditions::without_controller()),
-            condition("changes-its-spec-and-stays", conditions::changes_spec_and_stays()),
-            condition("asks-for-a-gpu", conditions::template_asks(template)),
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("asks-for-a-gpu", &conditions::template_asks(template)),
         ],
     }
 }
@@ -203,7 +206,7 @@ fn scale() -> Entry<'static> {
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
-        conditions: vec![condition("scales-up", conditions::scales_up())],
+        conditions: vec![condition("scales-up", &conditions::scales_up())],
     }
 }
 
@@ -218,11 +221,11 @@ fn rule(group: &str, resources: &[&str], operations: &[&str]) -> Value {
     })
 }
 
-fn condition(name: &str, expression: String) -> Value {
+fn condition(name: &str, expression: &str) -> Value {
     json!({ "name": name, "expression": expression })
 }
 
-fn configuration(kind: &str, webhooks: Vec<Value>) -> Value {
+fn configuration(kind: &str, webhooks: &[Value]) -> Value {
     json!({
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,

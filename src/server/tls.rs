@@ -112,7 +112,7 @@ impl Certificates {
         let expires = self.expires()?;
         Some(match expires.duration_since(SystemTime::now()) {
             Ok(left) => left.as_secs_f64(),
-            Err(past) => -past.duration().as_secs_f64(),
+            Err(past) => past.duration().as_secs_f64().copysign(-1.0),
         })
     }
 

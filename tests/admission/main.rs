@@ -2,7 +2,7 @@
 //!
 //! The decision is a stand-in that answers by the pod's name, so that these tests are about the wire alone.
 #![cfg(feature = "server")]
-#![allow(missing_docs, reason = "a test")]
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test")]
 
 mod bad_input;
 mod client;

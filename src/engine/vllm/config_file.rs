@@ -119,7 +119,9 @@ impl Node {
                 Err(_) => Value::String(text.clone()),
             },
             Self::List(list) => Value::Array(list.iter().map(Self::json).collect()),
-            Self::Map(map) => Value::Object(map.iter().map(|(key, node)| (key.clone(), node.json())).collect()),
+            Self::Map(map) => {
+                Value::Object(map.iter().map(|(key, node)| (key.clone(), node.json())).collect())
+            }
         }
     }
 }
@@ -131,7 +133,9 @@ pub(super) fn words(body: &str, version: Version, entrypoint: Entrypoint) -> Res
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
     let node: Option<Node> =
         serde_saphyr::from_str_with_options(body, options).map_err(|_| Unreadable::Yaml)?;
-    let Some(Node::Map(map)) = node else { return Err(Unreadable::NotAMapping) };
+    let Some(Node::Map(map)) = node else {
+        return Err(Unreadable::NotAMapping);
+    };
     let mut words = Vec::with_capacity(2 * map.len());
     for (key, node) in map {
         let key = format!("--{key}");

@@ -7,12 +7,15 @@ use crate::invocation::{Command, Item};
 
 /// The smallest edit that makes the engine take another fraction: in the word that holds it, else appended, where the
 /// last one wins.
-pub(super) fn fraction(context: &Context<'_>, command: &Command<'_>, line: &Line<'_>) -> Option<FractionEdit> {
+pub(super) fn fraction(
+    context: &Context<'_>,
+    command: &Command<'_>,
+    line: &Line<'_>,
+) -> Option<FractionEdit> {
     if line.split {
         return None;
     }
-    let from_variable =
-        |word: usize| line.from_variables.iter().any(|(from, _)| *from == word);
+    let from_variable = |word: usize| line.from_variables.iter().any(|(from, _)| *from == word);
     if let Some(setting) = line.parsed.last(FRACTION)
         && !setting.place.config
         && !from_variable(setting.place.word)
@@ -50,12 +53,21 @@ fn append(context: &Context<'_>, command: &Command<'_>) -> Option<FractionEdit> 
     let container = context.placed.container;
     let list = if container.args.as_ref().is_some_and(|args| !args.is_empty()) {
         "args"
-    } else if container.command.as_ref().is_some_and(|command| !command.is_empty()) {
+    } else if container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty())
+    {
         "command"
     } else {
         return None;
     };
-    Some(FractionEdit { pointer: format!("/{list}/-"), add: true, before, after: String::new() })
+    Some(FractionEdit {
+        pointer: format!("/{list}/-"),
+        add: true,
+        before,
+        after: String::new(),
+    })
 }
 
 fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::options;
 use super::parse::{ParseError, Parsed};
-use super::reading::{self, FRACTION, Line};
+use super::reading::{self, FRACTION, Line, Refused};
 use super::value::{self, Refusal, Value};
 use crate::engine::reader::Context;
 use crate::engine::{MemorySource, Reading};
@@ -46,17 +46,20 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     findings.extend(fraction);
     findings.extend(unread_variables(context, reading));
     findings.extend(several);
-    if let Some(error) = &line.parsed.error
-        && line.refused
-        && !explained
-        && !(lenient && reading::is_about_words(error))
-    {
-        findings.push(refused_option(context, line, error));
+    match &line.parsed.error {
+        _ if explained || line.refused == Refused::No => {}
+        Some(error) if lenient && reading::is_about_words(error) => {}
+        Some(error) => findings.push(refused_option(context, line, error)),
+        None => findings.extend(refused_values(context, line)),
     }
     if let Some(floating) = context.floating_image() {
         let defaulted = reading.memory.source == MemorySource::Default && reading.version.is_none();
         let assumed = "The larger default 0.92 (since vLLM 0.20.0; 0.9 before) is counted.";
-        findings.push(if defaulted { floating.detail(assumed) } else { floating });
+        findings.push(if defaulted {
+            floating.detail(assumed)
+        } else {
+            floating
+        });
     }
     findings
 }
@@ -86,8 +89,12 @@ fn unusable_fraction(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> 
     };
     let shown: String = text.chars().take(40).collect();
     Some(
-        Finding::new(Code::Vg101, path, format!("{FRACTION} {shown:?} {reason}; {remedy}"))
-            .number("value", Number::Text(text.to_owned())),
+        Finding::new(
+            Code::Vg101,
+            path,
+            format!("{FRACTION} {shown:?} {reason}; {remedy}"),
+        )
+        .number("value", Number::Text(text.to_owned())),
     )
 }
 
@@ -97,12 +104,18 @@ fn meant(text: &str) -> Option<String> {
     if let Some(fraction) = fraction {
         return Some(fraction.text().to_owned());
     }
-    let percent: u32 = text.trim().parse().ok().filter(|percent| (2..=100).contains(percent))?;
+    let percent: u32 = text
+        .trim()
+        .parse()
+        .ok()
+        .filter(|percent| (2..=100).contains(percent))?;
     Fraction::from_ppm(percent.checked_mul(10_000)?).map(|fraction| fraction.text().to_owned())
 }
 
 fn missing_fraction(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
-    let Some(ParseError::MissingValue(word)) = &line.parsed.error else { return None };
+    let Some(ParseError::MissingValue(word)) = &line.parsed.error else {
+        return None;
+    };
     if word != FRACTION {
         return None;
     }
@@ -111,8 +124,12 @@ fn missing_fraction(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
         .iter()
         .rev()
         .find(|given| given.text.replace('_', "-") == *word)
-        .map_or_else(|| context.path.field("args"), |given| given.item.path(&context.path));
-    let message = format!("{FRACTION} has no value; write a decimal fraction above 0 and at most 1, such as 0.30");
+        .map_or_else(
+            || context.path.field("args"),
+            |given| given.item.path(&context.path),
+        );
+    let message =
+        format!("{FRACTION} has no value; write a decimal fraction above 0 and at most 1, such as 0.30");
     Some(Finding::new(Code::Vg101, path, message))
 }
 
@@ -134,9 +151,13 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for variable in context.invocation.environment.variables() {
-        let VariableOrigin::Env(index) = variable.origin else { continue };
+        let VariableOrigin::Env(index) = variable.origin else {
+            continue;
+        };
         let name = &*variable.name;
-        let Some((_, option)) = UNREAD.iter().find(|(unread, _)| *unread == name) else { continue };
+        let Some((_, option)) = UNREAD.iter().find(|(unread, _)| *unread == name) else {
+            continue;
+        };
         if declared(name) || used(name) {
             continue;
         }
@@ -152,7 +173,8 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
             _ => "the command line and the defaults apply".to_owned(),
         };
         let path = context.path.field("env").index(index);
-        let message = format!("vLLM does not read the variable {name}: {applies}; set {option} in args instead");
+        let message =
+            format!("vLLM does not read the variable {name}: {applies}; set {option} in args instead");
         findings.push(Finding::new(Code::Vg103, path, message));
     }
     findings
@@ -170,8 +192,9 @@ fn several_words(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
             if holds_several(text) {
                 let path = context.path.field(list).index(index);
                 let shown: String = text.chars().take(80).collect();
-                let message =
-                    format!("{shown:?} is one argument to the engine, not several; write each word as an item of its own");
+                let message = format!(
+                    "{shown:?} is one argument to the engine, not several; write each word as an item of its own"
+                );
                 return Some(Finding::new(Code::Vg104, path, message));
             }
         }
@@ -196,9 +219,13 @@ fn holds_several(text: &str) -> bool {
 
 /// The words that were meant, where an item holds several; `None` where each item is one.
 pub(super) fn split_items<'w>(words: &[Word<'w>], parsed: &Parsed<'_>) -> Option<Vec<Word<'w>>> {
-    let whole = |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
+    let whole =
+        |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
     let splits = |word: &Word<'_>| {
-        word.certainty == Certainty::Known && whole(word) && holds_several(&word.text) && is_option(&word.text, parsed)
+        word.certainty == Certainty::Known
+            && whole(word)
+            && holds_several(&word.text)
+            && is_option(&word.text, parsed)
     };
     if !words.iter().any(splits) {
         return None;
@@ -208,7 +235,11 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], parsed: &Parsed<'_>) -> Option
         if splits(word) {
             for part in word.text.split_whitespace() {
                 let part = part.trim_matches(['"', '\'']);
-                out.push(Word { text: Cow::Owned(part.to_owned()), span: None, ..word.clone() });
+                out.push(Word {
+                    text: Cow::Owned(part.to_owned()),
+                    span: None,
+                    ..word.clone()
+                });
             }
         } else {
             out.push(word.clone());
@@ -219,12 +250,38 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], parsed: &Parsed<'_>) -> Option
 
 fn is_option(text: &str, parsed: &Parsed<'_>) -> bool {
     let first = text.split_whitespace().next().unwrap_or_default();
-    let name = first.split_once('=').map_or(first, |(name, _)| name).replace('_', "-");
-    let position = options::releases().iter().position(|version| *version == parsed.release).unwrap_or_default();
+    let name = first
+        .split_once('=')
+        .map_or(first, |(name, _)| name)
+        .replace('_', "-");
+    let position = options::releases()
+        .iter()
+        .position(|version| *version == parsed.release)
+        .unwrap_or_default();
     let known = |position: usize| {
-        options::release(position, parsed.entrypoint).is_some_and(|release| release.starting_with(&name).next().is_some())
+        options::release(position, parsed.entrypoint)
+            .is_some_and(|release| release.starting_with(&name).next().is_some())
     };
     known(position) || (0..options::releases().len()).rev().any(known)
+}
+
+/// VG107: values that the parser takes and the typed configuration refuses.
+fn refused_values(context: &Context<'_>, line: &Line<'_>) -> Vec<Finding> {
+    let refused = line.parsed.refused_by_config();
+    let finding = |setting: &&super::parse::Setting<'_>| {
+        let text: String = setting.text.chars().take(60).collect();
+        let release = line.parsed.release;
+        let message = format!(
+            "{} {text:?} is out of range in vLLM {release}, which does not start with it",
+            setting.option
+        );
+        Finding::new(Code::Vg107, reading::path_of(context, line, setting), message)
+    };
+    refused
+        .iter()
+        .filter(|setting| setting.option != FRACTION)
+        .map(finding)
+        .collect()
 }
 
 /// VG107: an option that this release refuses.
@@ -233,35 +290,57 @@ fn refused_option(context: &Context<'_>, line: &Line<'_>, error: &ParseError) ->
     let place = |text: &str| -> FieldPath {
         let found = line.words.iter().find(|word| {
             let name = word.text.split_once('=').map_or(&*word.text, |(name, _)| name);
-            *word.text == *text || name.replace('_', "-") == text.split_once('=').map_or(text, |(name, _)| name)
+            *word.text == *text
+                || name.replace('_', "-") == text.split_once('=').map_or(text, |(name, _)| name)
         });
-        found.map_or_else(|| context.path.field("args"), |word| word.item.path(&context.path))
+        found.map_or_else(
+            || context.path.field("args"),
+            |word| word.item.path(&context.path),
+        )
     };
     let (word, message) = match error {
-        ParseError::Ambiguous(word) => {
-            (word.as_str(), format!("{word} is a prefix of several options of vLLM {release}; write the option in full"))
-        }
+        ParseError::Ambiguous(word) => (
+            word.as_str(),
+            format!("{word} is a prefix of several options of vLLM {release}; write the option in full"),
+        ),
         ParseError::Unrecognized(words) => {
             let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
             let word = word.map_or("", String::as_str);
-            (word, format!("vLLM {release} does not know {word:?} and does not start with it; remove or correct it"))
+            (
+                word,
+                format!(
+                    "vLLM {release} does not know {word:?} and does not start with it; remove or correct it"
+                ),
+            )
         }
-        ParseError::InvalidValue { option, text, refusal } => {
+        ParseError::InvalidValue {
+            option,
+            text,
+            refusal,
+        } => {
             let text: String = text.chars().take(60).collect();
             let why = match refusal {
                 Refusal::Type => "is not of its type",
                 Refusal::NotAChoice => "is not one of its choices",
             };
-            (*option, format!("{option} {text:?} {why} in vLLM {release}, which does not start with it"))
+            (
+                *option,
+                format!("{option} {text:?} {why} in vLLM {release}, which does not start with it"),
+            )
         }
-        ParseError::FlagTakesNoValue(option) => {
-            (*option, format!("{option} takes no value in vLLM {release}; write it alone or leave it out"))
-        }
-        ParseError::MissingValue(option) => {
-            (option.as_str(), format!("{option} has no value; vLLM {release} does not start without one"))
-        }
+        ParseError::FlagTakesNoValue(option) => (
+            *option,
+            format!("{option} takes no value in vLLM {release}; write it alone or leave it out"),
+        ),
+        ParseError::MissingValue(option) => (
+            option.as_str(),
+            format!("{option} has no value; vLLM {release} does not start without one"),
+        ),
         ParseError::MissingModel(why) => ("--model", format!("vLLM {release} has no model to serve: {why}")),
-        ParseError::Other(why) => ("", format!("vLLM {release} does not serve with this command line: {why}")),
+        ParseError::Other(why) => (
+            "",
+            format!("vLLM {release} does not serve with this command line: {why}"),
+        ),
     };
     Finding::new(Code::Vg107, place(word), message)
 }

@@ -96,14 +96,20 @@ pub(super) struct Release {
 impl Release {
     /// The spelling that is exactly `text`.
     pub(super) fn exact(&self, text: &str) -> Option<Spelling> {
-        let at = self.spellings.binary_search_by(|spelling| spelling.text.cmp(text)).ok()?;
+        let at = self
+            .spellings
+            .binary_search_by(|spelling| spelling.text.cmp(text))
+            .ok()?;
         self.spellings.get(at).copied()
     }
 
     /// The spellings that begin with `prefix`.
     pub(super) fn starting_with<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = Spelling> + 'a {
         let from = self.spellings.partition_point(|spelling| spelling.text < prefix);
-        self.spellings[from..].iter().copied().take_while(move |spelling| spelling.text.starts_with(prefix))
+        self.spellings[from..]
+            .iter()
+            .copied()
+            .take_while(move |spelling| spelling.text.starts_with(prefix))
     }
 
     /// The option of this name.
@@ -149,7 +155,11 @@ pub(super) fn release(position: usize, entrypoint: Entrypoint) -> Option<&'stati
     let side = usize::from(entrypoint == Entrypoint::ApiServer);
     let cell = table.releases.get(position)?.get(side)?;
     Some(cell.get_or_init(|| {
-        let other = if entrypoint == Entrypoint::Serve { "api_server" } else { "serve" };
+        let other = if entrypoint == Entrypoint::Serve {
+            "api_server"
+        } else {
+            "serve"
+        };
         let mut spellings = Vec::with_capacity(400);
         let present = table
             .options
@@ -158,7 +168,11 @@ pub(super) fn release(position: usize, entrypoint: Entrypoint) -> Option<&'stati
         for option in present.chain([&HELP]) {
             let mut add = |text: &'static str, negated| {
                 if !text.is_empty() {
-                    spellings.push(Spelling { text, option, negated });
+                    spellings.push(Spelling {
+                        text,
+                        option,
+                        negated,
+                    });
                 }
             };
             add(option.name, false);
@@ -172,8 +186,10 @@ pub(super) fn release(position: usize, entrypoint: Entrypoint) -> Option<&'stati
 
 fn read(text: &'static str) -> Table {
     let mut lines = text.lines().filter(|line| !line.starts_with('#'));
-    let versions: Vec<&'static str> =
-        lines.next().and_then(|line| line.split_once('\t')).map_or(Vec::new(), |(_, list)| list.split(',').collect());
+    let versions: Vec<&'static str> = lines
+        .next()
+        .and_then(|line| line.split_once('\t'))
+        .map_or(Vec::new(), |(_, list)| list.split(',').collect());
     let position = |text: &str| versions.iter().position(|version| *version == text);
     let options = lines
         .filter_map(|line| {
@@ -217,9 +233,16 @@ fn read(text: &'static str) -> Table {
             })
         })
         .collect();
-    let releases = versions.iter().map(|_| [OnceLock::new(), OnceLock::new()]).collect();
+    let releases = versions
+        .iter()
+        .map(|_| [OnceLock::new(), OnceLock::new()])
+        .collect();
     let versions = versions.iter().filter_map(|text| Version::parse(text)).collect();
-    Table { versions, options, releases }
+    Table {
+        versions,
+        options,
+        releases,
+    }
 }
 
 #[cfg(test)]
@@ -228,7 +251,10 @@ mod tests {
 
     #[test]
     fn every_line_of_the_table_is_read() {
-        let lines = include_str!("options.tsv").lines().filter(|line| !line.starts_with('#')).count();
+        let lines = include_str!("options.tsv")
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .count();
         assert_eq!(table().options.len(), lines - 1);
         assert_eq!(releases().len(), 24);
         assert!(releases().is_sorted());
@@ -237,10 +263,19 @@ mod tests {
     #[test]
     fn prefixes_are_found_in_the_release_at_hand() {
         let newest = release(releases().len() - 1, Entrypoint::Serve).unwrap();
-        assert_eq!(newest.starting_with("--gpu-mem").map(|s| s.text).collect::<Vec<_>>(), [
-            "--gpu-memory-utilization"
-        ]);
+        assert_eq!(
+            newest
+                .starting_with("--gpu-mem")
+                .map(|s| s.text)
+                .collect::<Vec<_>>(),
+            ["--gpu-memory-utilization"]
+        );
         assert!(newest.exact("--swap-space").is_none());
-        assert!(release(0, Entrypoint::Serve).unwrap().exact("--swap-space").is_some());
+        assert!(
+            release(0, Entrypoint::Serve)
+                .unwrap()
+                .exact("--swap-space")
+                .is_some()
+        );
     }
 }

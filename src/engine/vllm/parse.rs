@@ -38,6 +38,31 @@ pub enum ParseError {
     Other(&'static str),
 }
 
+impl ParseError {
+    /// This error as far as another release has it too; `None` where the reasons differ.
+    pub(super) fn in_common(self, other: Option<&Self>) -> Option<Self> {
+        match (self, other?) {
+            (Self::Unrecognized(mine), Self::Unrecognized(theirs)) => {
+                let both: Vec<String> = mine.into_iter().filter(|word| theirs.contains(word)).collect();
+                (!both.is_empty()).then_some(Self::Unrecognized(both))
+            }
+            (
+                Self::InvalidValue {
+                    option,
+                    text,
+                    refusal,
+                },
+                Self::InvalidValue { option: other, .. },
+            ) => (option == *other).then_some(Self::InvalidValue {
+                option,
+                text,
+                refusal,
+            }),
+            (mine, theirs) => (mine == *theirs).then_some(mine),
+        }
+    }
+}
+
 /// Where a value stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -87,10 +112,21 @@ pub struct Parsed<'a> {
 }
 
 impl<'a> Parsed<'a> {
+    /// The same with places in a list of words that begins `by` words earlier.
+    pub(super) fn shifted(mut self, by: usize) -> Self {
+        for setting in self.settings.iter_mut().chain(&mut self.positional) {
+            setting.place.word += by;
+        }
+        self
+    }
+
     /// The use of the option that counts (the last one).
     #[must_use]
     pub fn last(&self, option: &str) -> Option<&Setting<'a>> {
-        self.settings.iter().rev().find(|setting| setting.option == option)
+        self.settings
+            .iter()
+            .rev()
+            .find(|setting| setting.option == option)
     }
 
     /// The integer of an option; its default in this release where it is not set, `None` where that is Python's
@@ -98,7 +134,10 @@ impl<'a> Parsed<'a> {
     #[must_use]
     pub fn int(&self, option: &str) -> Option<i128> {
         match self.last(option) {
-            Some(Setting { value: Value::Int(int), .. }) => Some(*int),
+            Some(Setting {
+                value: Value::Int(int),
+                ..
+            }) => Some(*int),
             Some(_) => None,
             None => self.default(option).and_then(value::python_int),
         }
@@ -108,7 +147,10 @@ impl<'a> Parsed<'a> {
     #[must_use]
     pub fn text(&self, option: &str) -> Option<&str> {
         match self.last(option) {
-            Some(Setting { value: Value::Unset | Value::Unresolved, .. }) => None,
+            Some(Setting {
+                value: Value::Unset | Value::Unresolved,
+                ..
+            }) => None,
             Some(setting) => Some(&setting.text),
             None => self.default(option),
         }
@@ -124,7 +166,10 @@ impl<'a> Parsed<'a> {
     #[must_use]
     pub fn model(&self) -> Option<&str> {
         match &self.positional {
-            Some(Setting { value: Value::Unresolved, .. }) => None,
+            Some(Setting {
+                value: Value::Unresolved,
+                ..
+            }) => None,
             Some(setting) if self.entrypoint == Entrypoint::Serve => Some(&setting.text),
             _ => self.text("--model").or_else(|| {
                 // `serve` of 0.9.0.1 has no such option, but the engine behind it has the default.
@@ -136,8 +181,12 @@ impl<'a> Parsed<'a> {
     /// The default of an option in this release.
     #[must_use]
     pub fn default(&self, option: &str) -> Option<&'static str> {
-        let position = options::releases().iter().position(|version| *version == self.release)?;
-        let default = options::release(position, self.entrypoint)?.named(option)?.default?;
+        let position = options::releases()
+            .iter()
+            .position(|version| *version == self.release)?;
+        let default = options::release(position, self.entrypoint)?
+            .named(option)?
+            .default?;
         (default != "null").then_some(default)
     }
 
@@ -152,8 +201,16 @@ impl<'a> Parsed<'a> {
             ("--data-parallel-size", below_one, since(21, 0)),
             ("--max-num-batched-tokens", below_one, since(11, 1)),
             ("--max-num-seqs", below_one, since(11, 1)),
-            ("--cpu-offload-gb", |s, strict| strict && s.text.trim().starts_with('-'), since(8, 0)),
-            ("--cpu-offload-gb", |s, strict| strict && s.text.trim().eq_ignore_ascii_case("nan"), since(11, 1)),
+            (
+                "--cpu-offload-gb",
+                |s, strict| strict && s.text.trim().starts_with('-'),
+                since(8, 0),
+            ),
+            (
+                "--cpu-offload-gb",
+                |s, strict| strict && s.text.trim().eq_ignore_ascii_case("nan"),
+                since(11, 1),
+            ),
             ("--kv-cache-dtype", unknown_kv_cache_dtype, since(31, 0)),
         ];
         checks
@@ -189,14 +246,19 @@ fn fraction_is_refused(setting: &Setting<'_>, strict: bool) -> bool {
 
 /// Whether Python's float of this positive decimal text is 0.0 (`1e-400`).
 fn underflows(text: &str) -> bool {
-    let exponent = text.trim().split_once(['e', 'E']).and_then(|(_, exponent)| value::python_int(exponent));
+    let exponent = text
+        .trim()
+        .split_once(['e', 'E'])
+        .and_then(|(_, exponent)| value::python_int(exponent));
     exponent.is_some_and(|exponent| exponent < -340)
 }
 
 /// 0.33 takes any text and refuses it in its typed configuration; the names are those of the release before.
 fn unknown_kv_cache_dtype(setting: &Setting<'_>, strict: bool) -> bool {
     let before = || {
-        let position = options::releases().iter().position(|version| *version == Version::new(0, 30, 0))?;
+        let position = options::releases()
+            .iter()
+            .position(|version| *version == Version::new(0, 30, 0))?;
         options::release(position, Entrypoint::Serve)?.named("--kv-cache-dtype")
     };
     strict && before().is_some_and(|option| option.refuses(&setting.text))
@@ -228,10 +290,22 @@ pub fn parse<'a>(
         open: None,
         unread_config: None,
     };
-    let Some(release) = options::release(position, entrypoint) else { return parsed };
+    let Some(release) = options::release(position, entrypoint) else {
+        return parsed;
+    };
     let args = rewrite::rewrite(version, words, config, &mut parsed);
-    let mut parser = Parser { version, release, parsed: &mut parsed, args, extras: Vec::new() };
-    let first = if entrypoint == Entrypoint::Serve { parser.subcommand() } else { Some(0) };
+    let mut parser = Parser {
+        version,
+        release,
+        parsed: &mut parsed,
+        args,
+        extras: Vec::new(),
+    };
+    let first = if entrypoint == Entrypoint::Serve {
+        parser.subcommand()
+    } else {
+        Some(0)
+    };
     if let Some(first) = first {
         parser.run(first);
     }
@@ -256,7 +330,12 @@ enum Class {
     /// Any number of unreadable words.
     Open,
     /// An option, with what follows it in the same word.
-    Option { option: &'static OptionInfo, negated: bool, attached: Option<usize>, short: bool },
+    Option {
+        option: &'static OptionInfo,
+        negated: bool,
+        attached: Option<usize>,
+        short: bool,
+    },
     /// A prefix of several options.
     Ambiguous,
     /// It looks like an option and is none.
@@ -302,12 +381,17 @@ impl<'a> Parser<'a, '_> {
         let classes = self.classify(first);
         let class = |index: usize| classes.get(index.wrapping_sub(first));
         let count = self.args.len();
-        let mut takes_positional = self.parsed.entrypoint == Entrypoint::Serve
-            || self.version >= Version::new(0, 10, 0);
+        let mut takes_positional =
+            self.parsed.entrypoint == Entrypoint::Serve || self.version >= Version::new(0, 10, 0);
         let mut index = first;
         while index < count {
             match class(index) {
-                Some(Class::Option { option, negated, attached, short }) => {
+                Some(Class::Option {
+                    option,
+                    negated,
+                    attached,
+                    short,
+                }) => {
                     index = self.option(index, option, *negated, *attached, *short, &classes, first);
                 }
                 Some(Class::Ambiguous) => {
@@ -352,7 +436,11 @@ impl<'a> Parser<'a, '_> {
 
     fn positional(&mut self, index: usize) {
         let arg = &self.args[index];
-        let value = if arg.certainty == Certainty::Known { Value::Text } else { Value::Unresolved };
+        let value = if arg.certainty == Certainty::Known {
+            Value::Text
+        } else {
+            Value::Unresolved
+        };
         self.parsed.positional = Some(Setting {
             option: "model",
             negated: false,
@@ -373,18 +461,31 @@ impl<'a> Parser<'a, '_> {
         }
         // A word that is unreadable as a whole may be anything, also nothing wrong.
         let readable = |index: &&usize| self.args[**index].certainty == Certainty::Known;
-        if self.extras.iter().any(|index| self.args[*index].certainty != Certainty::Known) {
+        if self
+            .extras
+            .iter()
+            .any(|index| self.args[*index].certainty != Certainty::Known)
+        {
             self.parsed.open = self.parsed.open.max(self.extras.last().copied());
         }
-        let words: Vec<String> =
-            self.extras.iter().filter(readable).map(|index| self.args[*index].text.clone().into_owned()).collect();
+        let words: Vec<String> = self
+            .extras
+            .iter()
+            .filter(readable)
+            .map(|index| self.args[*index].text.clone().into_owned())
+            .collect();
         if !words.is_empty() {
             self.fail(|| ParseError::Unrecognized(words));
         }
         if !serve {
             return;
         }
-        if version < Version::new(0, 8, 0) && self.parsed.last("--model").is_some_and(|s| s.value == Value::Text) {
+        if version < Version::new(0, 8, 0)
+            && self
+                .parsed
+                .last("--model")
+                .is_some_and(|s| s.value == Value::Text)
+        {
             self.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
         }
         let named = self.parsed.last("--served-model-name").is_some();
@@ -395,7 +496,11 @@ impl<'a> Parser<'a, '_> {
             self.fail(|| ParseError::MissingModel("--served-model-name needs a model before it"));
         }
         if version >= Version::new(0, 14, 0) {
-            let set = |option| self.parsed.last(option).is_some_and(|s| matches!(s.value, Value::Int(_)));
+            let set = |option| {
+                self.parsed
+                    .last(option)
+                    .is_some_and(|s| matches!(s.value, Value::Int(_)))
+            };
             let servers = matches!(self.parsed.int("--api-server-count"), Some(count) if count > 0);
             if set("--data-parallel-rank") && set("--data-parallel-start-rank")
                 || self.parsed.flag("--headless") && set("--api-server-count") && servers
@@ -457,7 +562,10 @@ impl<'a> Parser<'a, '_> {
             hit = Some(found(spelling, attached, !text.starts_with("--")));
         }
         if !text.starts_with("--") && text.is_char_boundary(2) {
-            let short = self.release.exact(&text[..2]).filter(|spelling| spelling.text.len() < name.len());
+            let short = self
+                .release
+                .exact(&text[..2])
+                .filter(|spelling| spelling.text.len() < name.len());
             if let Some(spelling) = short {
                 matches += 1;
                 hit = Some(found(spelling, Some(2), true));
@@ -518,16 +626,25 @@ impl<'a> Parser<'a, '_> {
             }
             Arity::Value | Arity::OptionalValue | Arity::List => {
                 let mut end = index + 1;
-                let most = if option.arity == Arity::List { usize::MAX } else { 1 };
+                let most = if option.arity == Arity::List {
+                    usize::MAX
+                } else {
+                    1
+                };
                 while end - index <= most && plain(end) {
                     self.record(index, option, negated, Some((end, 0)));
                     end += 1;
                 }
-                if matches!(class(end), Some(Class::Open)) && (end == index + 1 || option.arity == Arity::List) {
+                if matches!(class(end), Some(Class::Open))
+                    && (end == index + 1 || option.arity == Arity::List)
+                {
                     if end == index + 1 {
                         self.record(index, option, negated, Some((end, 0)));
                     }
-                    self.parsed.open = Some(end);
+                    // A variable right behind an option holds its value; behind a value it may hold anything.
+                    if end > index + 1 {
+                        self.parsed.open = Some(end);
+                    }
                     return end + 1;
                 }
                 if end == index + 1 {
@@ -563,12 +680,23 @@ impl<'a> Parser<'a, '_> {
                 } else {
                     Value::Unresolved
                 };
-                Setting { option: option.name, negated, value, text, place: arg.place(offset), order: index }
+                Setting {
+                    option: option.name,
+                    negated,
+                    value,
+                    text,
+                    place: arg.place(offset),
+                    order: index,
+                }
             }
         };
         if let Value::Refused(refusal) = setting.value {
             let text = setting.text.clone().into_owned();
-            self.fail(|| ParseError::InvalidValue { option: option.name, text, refusal });
+            self.fail(|| ParseError::InvalidValue {
+                option: option.name,
+                text,
+                refusal,
+            });
         }
         self.parsed.settings.push(setting);
     }
@@ -583,7 +711,9 @@ fn slice<'a>(text: &Cow<'a, str>, offset: usize) -> Cow<'a, str> {
 
 /// argparse's `^-\d+$|^-\d*\.\d+$`.
 fn is_negative_number(text: &str) -> bool {
-    let Some(body) = text.strip_prefix('-') else { return false };
+    let Some(body) = text.strip_prefix('-') else {
+        return false;
+    };
     let digits = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
     match body.split_once('.') {
         None => !body.is_empty() && digits(body),

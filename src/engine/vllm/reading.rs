@@ -8,9 +8,10 @@ use super::value::{self, Value};
 use super::{Start, edit, findings};
 use crate::engine::reader::{Context, asks_for_accelerator};
 use crate::engine::{
-    Engine, MemoryKind, MemoryRequest, MemorySource, Parallelism, Reading, Resolvable, Starts, Unresolved, Version,
+    Engine, MemoryKind, MemoryRequest, MemorySource, Parallelism, Reading, Resolvable, Starts, Unresolved,
+    Version,
 };
-use crate::invocation::{Certainty, Command, Word};
+use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
 
 /// The option that decides.
@@ -23,7 +24,7 @@ pub(super) struct Line<'w> {
     /// Indices of words that a policy's variables put in, with the index of each variable in the environment.
     pub(super) from_variables: Vec<(usize, usize)>,
     /// Whether every release that could be meant refuses it.
-    pub(super) refused: bool,
+    pub(super) refused: Refused,
     /// Whether words had to be split to read what was meant.
     pub(super) split: bool,
 }
@@ -47,7 +48,18 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let config = |path: &str| config_file(context, path);
     let (with_variables, from_variables) = put_variables(context, words, entrypoint);
     let words = with_variables.as_deref().unwrap_or(words);
-    let (mut parsed, mut refused) = parse_for(version, entrypoint, words, &config);
+    // An image of unknown release starts the module in old ones and `serve` in new ones.
+    let either = version.is_none()
+        && command
+            .words
+            .first()
+            .is_some_and(|word| word.item == Item::Elsewhere);
+    let target = Target {
+        version,
+        entrypoint,
+        either,
+    };
+    let (mut parsed, mut refused) = parse_for(target, words, &config);
     let original_error = parsed.error.clone();
     // Several words in one item: what was meant is read from the split line, whether it starts from the line as it is.
     let meant;
@@ -55,14 +67,22 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let mut line_words = words;
     if let Some(words) = findings::split_items(words, &parsed) {
         meant = words;
-        let (reread, _) = parse_for(version, entrypoint, &meant, &config);
-        refused = refused || original_error.is_some();
+        let (reread, _) = parse_for(target, &meant, &config);
+        if original_error.is_some() {
+            refused = Refused::Yes;
+        }
         parsed = reread;
         parsed.error = original_error.clone();
         split = true;
         line_words = &meant;
     }
-    let line = Line { parsed, words: line_words, from_variables, refused, split };
+    let line = Line {
+        parsed,
+        words: line_words,
+        from_variables,
+        refused,
+        split,
+    };
     reading(context, command, &line, version, name, lenient)
 }
 
@@ -86,19 +106,37 @@ fn subcommand(start: Start, words: &[Word<'_>]) -> Result<(String, Entrypoint, b
     }
 }
 
+/// Which parsers may read a command line.
+#[derive(Clone, Copy)]
+struct Target {
+    version: Option<Version>,
+    entrypoint: Entrypoint,
+    either: bool,
+}
+
+/// Whether a line is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refused {
+    /// A release that it could be takes it.
+    No,
+    /// None of them does, but not for a common reason, and there are releases that were not read.
+    Perhaps,
+    /// None of them does.
+    Yes,
+}
+
 /// Reads the words as the release does, and says whether every release that could be meant refuses them.
 ///
 /// A release that was not read itself has the options of a neighbour; of an unknown one all are possible, the newest
 /// first.
 fn parse_for<'w>(
-    version: Option<Version>,
-    entrypoint: Entrypoint,
+    target: Target,
     words: &'w [Word<'w>],
     config: &parse::ConfigFile<'_>,
-) -> (Parsed<'w>, bool) {
+) -> (Parsed<'w>, Refused) {
     let releases = options::releases();
     let newest = releases.len().saturating_sub(1);
-    let (best, others) = match version {
+    let (best, others) = match target.version {
         None => (newest, (0..newest).rev().collect()),
         Some(version) => match releases.binary_search(&version) {
             Ok(exact) => (exact, Vec::new()),
@@ -107,22 +145,43 @@ fn parse_for<'w>(
             Err(above) => {
                 let [major, minor, ..] = releases[above].0;
                 let same_minor = [major, minor] == [version.0[0], version.0[1]];
-                if same_minor { (above, vec![above - 1]) } else { (above - 1, vec![above]) }
+                if same_minor {
+                    (above, vec![above - 1])
+                } else {
+                    (above - 1, vec![above])
+                }
             }
         },
     };
-    let parsed = parse::parse(best, entrypoint, words, config);
+    let parse_at = |position: usize| {
+        if target.either && target.entrypoint == Entrypoint::Serve && releases[position] < super::SERVE_IMAGE
+        {
+            parse::parse(
+                position,
+                Entrypoint::ApiServer,
+                words.get(1..).unwrap_or_default(),
+                config,
+            )
+            .shifted(1)
+        } else {
+            parse::parse(position, target.entrypoint, words, config)
+        }
+    };
+    let parsed = parse_at(best);
     let accepts = |parsed: &Parsed<'_>| parsed.error.is_none() && parsed.refused_by_config().is_empty();
     if accepts(&parsed) {
-        return (parsed, false);
+        return (parsed, Refused::No);
     }
+    let mut common = parsed.error.clone();
     for other in others {
-        let again = parse::parse(other, entrypoint, words, config);
+        let again = parse_at(other);
         if accepts(&again) {
-            return (again, false);
+            return (again, Refused::No);
         }
+        common = common.and_then(|error| error.in_common(again.error.as_ref()));
     }
-    (parsed, true)
+    let sure = target.version.is_some() || common.is_some() || parsed.error.is_none();
+    (parsed, if sure { Refused::Yes } else { Refused::Perhaps })
 }
 
 fn reading(
@@ -138,7 +197,17 @@ fn reading(
     reading.version = version;
     reading.command = Some(name);
     reading.memory = memory(context, line, version, &mut reading.unresolved);
-    reading.model = parsed.model().filter(|_| !lenient || parsed.last("--model").is_some()).map(str::to_owned);
+    // The default model is used only where nothing unreadable can name another one.
+    let named = parsed.positional.is_some() || parsed.last("--model").is_some();
+    let defaulted = !lenient && parsed.open.is_none() && parsed.unread_config.is_none();
+    reading.model = parsed.model().filter(|_| named || defaulted).map(str::to_owned);
+    if !named && !defaulted && !lenient {
+        reading.unresolved.push(Unresolved {
+            field: "model".to_owned(),
+            reason: open_reason(line),
+            decides_memory: false,
+        });
+    }
     if let Some(positional) = &parsed.positional {
         note_unresolved(line, positional, "model", false, &mut reading.unresolved);
     }
@@ -167,13 +236,24 @@ fn reading(
         reading.memory.fraction = None;
         reading.parallelism.devices = 0;
     }
-    reading.starts = if line.refused && !lenient {
-        Starts::No
-    } else if parsed.unread_config.is_some() || lenient && line.refused {
-        Starts::Unknown
-    } else {
-        Starts::Yes
+    let open = parsed.open.is_some() || parsed.unread_config.is_some();
+    reading.starts = match line.refused {
+        Refused::Yes | Refused::Perhaps if lenient && parsed.error.as_ref().is_some_and(is_about_words) => {
+            Starts::Yes
+        }
+        Refused::Yes => Starts::No,
+        Refused::Perhaps => Starts::Unknown,
+        Refused::No if open => Starts::Unknown,
+        Refused::No => Starts::Yes,
     };
+    // A rank without a device: VG105 says so.
+    if reading.starts == Starts::Yes
+        && context
+            .slots()
+            .is_some_and(|slots| reading.parallelism.devices > slots)
+    {
+        reading.starts = Starts::Unknown;
+    }
     if let Some(reason) = &context.invocation.opaque {
         reading.unresolved.push(Unresolved {
             field: "argv".to_owned(),
@@ -226,7 +306,11 @@ fn memory(
         Some(setting) => {
             request.source = if setting.place.config {
                 MemorySource::ConfigFile
-            } else if line.from_variables.iter().any(|(word, _)| *word == setting.place.word) {
+            } else if line
+                .from_variables
+                .iter()
+                .any(|(word, _)| *word == setting.place.word)
+            {
                 MemorySource::Env
             } else {
                 MemorySource::Flag
@@ -238,7 +322,11 @@ fn memory(
         None => {
             request.source = MemorySource::Default;
             // 0.92 since 0.20.0; of an unknown release the larger one.
-            let default = if version.is_some_and(|version| version < Version::new(0, 20, 0)) { "0.9" } else { "0.92" };
+            let default = if version.is_some_and(|version| version < Version::new(0, 20, 0)) {
+                "0.9"
+            } else {
+                "0.92"
+            };
             request.fraction = Fraction::parse(default).ok();
             request.value = Some(default.to_owned());
         }
@@ -247,12 +335,28 @@ fn memory(
 }
 
 fn note_open(line: &Line<'_>, unresolved: &mut Vec<Unresolved>) {
+    let reason = open_reason(line);
+    unresolved.push(Unresolved {
+        field: FRACTION[2..].to_owned(),
+        reason,
+        decides_memory: true,
+    });
+}
+
+/// Which words may set anything.
+fn open_reason(line: &Line<'_>) -> String {
+    if let Some((file, reason)) = &line.parsed.unread_config {
+        return format!("the file {file} of --config: {reason}");
+    }
     let word = line.words.iter().find(|word| word.certainty != Certainty::Known);
-    let reason = match word {
-        Some(Word { text, reason: Some(reason), .. }) => format!("{text} may set it: {reason}"),
+    match word {
+        Some(Word {
+            text,
+            reason: Some(reason),
+            ..
+        }) => format!("{text} may set it: {reason}"),
         _ => "words that cannot be read may set it".to_owned(),
-    };
-    unresolved.push(Unresolved { field: FRACTION[2..].to_owned(), reason, decides_memory: true });
+    }
 }
 
 fn note_unresolved(
@@ -265,9 +369,18 @@ fn note_unresolved(
     if setting.value != Value::Unresolved || unresolved.iter().any(|known| known.field == field) {
         return;
     }
-    let reason = line.words.get(setting.place.word).and_then(|word| word.reason.clone());
-    let reason = reason.unwrap_or(Cow::Borrowed("its value is not known before the container runs")).into_owned();
-    unresolved.push(Unresolved { field: field.to_owned(), reason, decides_memory });
+    let reason = line
+        .words
+        .get(setting.place.word)
+        .and_then(|word| word.reason.clone());
+    let reason = reason
+        .unwrap_or(Cow::Borrowed("its value is not known before the container runs"))
+        .into_owned();
+    unresolved.push(Unresolved {
+        field: field.to_owned(),
+        reason,
+        decides_memory,
+    });
 }
 
 /// The field that holds a value.
@@ -276,10 +389,22 @@ pub(super) fn path_of(
     line: &Line<'_>,
     setting: &Setting<'_>,
 ) -> crate::finding::FieldPath {
-    if let Some((_, variable)) = line.from_variables.iter().find(|(word, _)| *word == setting.place.word) {
-        return match context.invocation.environment.variables().get(*variable).map(|variable| variable.origin) {
+    if let Some((_, variable)) = line
+        .from_variables
+        .iter()
+        .find(|(word, _)| *word == setting.place.word)
+    {
+        return match context
+            .invocation
+            .environment
+            .variables()
+            .get(*variable)
+            .map(|variable| variable.origin)
+        {
             Some(crate::invocation::VariableOrigin::Env(index)) => context.path.field("env").index(index),
-            Some(crate::invocation::VariableOrigin::EnvFrom(index)) => context.path.field("envFrom").index(index),
+            Some(crate::invocation::VariableOrigin::EnvFrom(index)) => {
+                context.path.field("envFrom").index(index)
+            }
             None => context.path.clone(),
         };
     }
@@ -295,7 +420,9 @@ fn put_variables<'w>(
     words: &[Word<'w>],
     entrypoint: Entrypoint,
 ) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
-    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else { return (None, Vec::new()) };
+    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
+        return (None, Vec::new());
+    };
     let at = match entrypoint {
         Entrypoint::ApiServer => 0,
         Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
@@ -305,11 +432,20 @@ fn put_variables<'w>(
     let mut from = Vec::new();
     for (name, option) in &rule.variables {
         let variables = context.invocation.environment.variables();
-        let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else { continue };
-        let option = if option.starts_with('-') { option.clone() } else { format!("--{option}") };
+        let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else {
+            continue;
+        };
+        let option = if option.starts_with('-') {
+            option.clone()
+        } else {
+            format!("--{option}")
+        };
         let (text, certainty, reason) = match &variables[index].value {
             Ok(value) if is_flag(&option, entrypoint) => {
-                if !matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on") {
+                if !matches!(
+                    value.trim().to_ascii_lowercase().as_str(),
+                    "1" | "true" | "yes" | "on"
+                ) {
                     continue;
                 }
                 (option, Certainty::Known, None)
@@ -317,11 +453,20 @@ fn put_variables<'w>(
             Ok(value) => (format!("{option}={value}"), Certainty::Known, None),
             Err(reason) => {
                 let known = option.len() + 1;
-                (format!("{option}="), Certainty::From(known), Some(Cow::Owned(reason.clone())))
+                (
+                    format!("{option}="),
+                    Certainty::From(known),
+                    Some(Cow::Owned(reason.clone())),
+                )
             }
         };
         from.push((at + more.len(), index));
-        more.push(Word { text: Cow::Owned(text), certainty, reason, ..Word::literal("") });
+        more.push(Word {
+            text: Cow::Owned(text),
+            certainty,
+            reason,
+            ..Word::literal("")
+        });
     }
     if more.is_empty() {
         return (None, Vec::new());
@@ -348,7 +493,8 @@ fn parallelism(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>
     let context_parallel = size("--prefill-context-parallel-size");
     let data = size("--data-parallel-size");
     let nodes = size("--nnodes");
-    let ranked = parsed.int("--data-parallel-rank").is_some() && parsed.last("--data-parallel-rank").is_some();
+    let ranked =
+        parsed.int("--data-parallel-rank").is_some() && parsed.last("--data-parallel-rank").is_some();
     let data_local = match parsed.int("--data-parallel-size-local") {
         // A front end without engines of its own.
         Some(0) => 0,
@@ -369,7 +515,13 @@ fn parallelism(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>
     {
         devices = slots;
     }
-    Parallelism { tensor, pipeline, data, data_local, devices }
+    Parallelism {
+        tensor,
+        pipeline,
+        data,
+        data_local,
+        devices,
+    }
 }
 
 /// Whether other pods carry a part of the ranks: Ray was started or joined before, or the group says so.
@@ -380,9 +532,12 @@ fn spans_pods(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>)
             name == "ray" || name == "multi-node-serving.sh"
         })
     };
-    let before = context.invocation.commands.iter().filter(|other| !std::ptr::eq(*other, command));
-    before.clone().any(starts_ray)
-        || parsed.text("--data-parallel-backend") == Some("ray")
+    let before = context
+        .invocation
+        .commands
+        .iter()
+        .filter(|other| !std::ptr::eq(*other, command));
+    before.clone().any(starts_ray) || parsed.text("--data-parallel-backend") == Some("ray")
 }
 
 /// Whether no CUDA graphs are captured.
@@ -390,12 +545,19 @@ fn is_eager(parsed: &Parsed<'_>) -> bool {
     if parsed.flag("--enforce-eager") {
         return true;
     }
-    if parsed.last("--optimization-level").is_some_and(|setting| setting.text == "0") {
+    if parsed
+        .last("--optimization-level")
+        .is_some_and(|setting| setting.text == "0")
+    {
         return true;
     }
-    let Some(config) = parsed.last("--compilation-config") else { return false };
+    let Some(config) = parsed.last("--compilation-config") else {
+        return false;
+    };
     let json: serde_json::Value = serde_json::from_str(&config.text).unwrap_or_default();
-    json.get("cudagraph_mode").and_then(serde_json::Value::as_str).is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
+    json.get("cudagraph_mode")
+        .and_then(serde_json::Value::as_str)
+        .is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
 }
 
 fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
@@ -413,5 +575,8 @@ fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String>
 
 /// Whether an error is one that a wrapper's own options explain.
 pub(super) fn is_about_words(error: &ParseError) -> bool {
-    matches!(error, ParseError::Unrecognized(_) | ParseError::Ambiguous(_) | ParseError::MissingModel(_))
+    matches!(
+        error,
+        ParseError::Unrecognized(_) | ParseError::Ambiguous(_) | ParseError::MissingModel(_)
+    )
 }

@@ -24,7 +24,11 @@ pub(super) struct Arg<'a> {
 
 impl Arg<'_> {
     pub(super) fn place(&self, offset: usize) -> Place {
-        Place { word: self.word, offset: if self.aligned { offset } else { 0 }, config: self.config }
+        Place {
+            word: self.word,
+            offset: if self.aligned { offset } else { 0 },
+            config: self.config,
+        }
     }
 }
 
@@ -75,9 +79,15 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
         if separate.is_none() {
             return;
         }
-        fail(parsed, ParseError::MissingModel("this release refuses --model with serve"));
+        fail(
+            parsed,
+            ParseError::MissingModel("this release refuses --model with serve"),
+        );
     }
-    let Some(at) = args.iter().position(|arg| arg.text == "--model" || arg.text.starts_with("--model=")) else {
+    let Some(at) = args
+        .iter()
+        .position(|arg| arg.text == "--model" || arg.text.starts_with("--model="))
+    else {
         return;
     };
     if args[at].text == "--model" {
@@ -110,7 +120,9 @@ fn pull_config<'a>(
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
         fail(parsed, ParseError::Other("two --config words"));
     }
-    let Some(index) = args.iter().position(|arg| arg.text == "--config") else { return args };
+    let Some(index) = args.iter().position(|arg| arg.text == "--config") else {
+        return args;
+    };
     let Some(file) = args.get(index + 1).cloned() else {
         fail(parsed, ParseError::MissingValue("--config".to_owned()));
         return args;
@@ -147,7 +159,10 @@ fn pull_config<'a>(
         let unread = parsed.unread_config.is_some();
         let mut in_file = from_file.clone();
         if !model_in_cli && !unread && !in_file.any(|arg| arg.text == "--model") {
-            fail(parsed, ParseError::MissingModel("no model on the command line or in the file of --config"));
+            fail(
+                parsed,
+                ParseError::MissingModel("no model on the command line or in the file of --config"),
+            );
         }
         if model_in_cli { 2 } else { 1 }
     };
@@ -173,16 +188,24 @@ fn read_config(
     if file.certainty != Certainty::Known {
         return Err("the name of the file is not known".to_owned());
     }
-    let yaml = std::path::Path::new(&*file.text).extension().is_some_and(|kind| kind == "yaml" || kind == "yml");
+    let yaml = std::path::Path::new(&*file.text)
+        .extension()
+        .is_some_and(|kind| kind == "yaml" || kind == "yml");
     if !yaml {
-        fail(parsed, ParseError::Other("the file of --config is neither .yaml nor .yml"));
+        fail(
+            parsed,
+            ParseError::Other("the file of --config is neither .yaml nor .yml"),
+        );
         return Ok(Vec::new());
     }
     let body = config(&file.text)?;
     match config_file::words(body, version, parsed.entrypoint) {
         Ok(words) => Ok(words),
         Err(config_file::Unreadable::Yaml) => {
-            fail(parsed, ParseError::Other("the file of --config is not valid YAML"));
+            fail(
+                parsed,
+                ParseError::Other("the file of --config is not valid YAML"),
+            );
             Ok(Vec::new())
         }
         Err(config_file::Unreadable::NotAMapping) => {
@@ -215,10 +238,16 @@ fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
     if version < Version::new(0, 10, 0) {
         return;
     }
-    let name = if version < Version::new(0, 12, 0) { "-O.level" } else { "--optimization-level" };
+    let name = if version < Version::new(0, 12, 0) {
+        "-O.level"
+    } else {
+        "--optimization-level"
+    };
     for index in 0..args.len() {
         let text = &*args[index].text;
-        let Some(level) = text.strip_prefix("-O") else { continue };
+        let Some(level) = text.strip_prefix("-O") else {
+            continue;
+        };
         if level.is_empty() {
             let next = args.get(index + 1).map_or("", |next| &*next.text);
             if matches!(next, "0" | "1" | "2" | "3") {
@@ -259,7 +288,10 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
             Some((name, text)) => (name, text, arg.certainty),
             None => {
                 let Some(next) = args.get(index) else {
-                    fail(parsed, ParseError::Other("a dotted option without a value crashes the parser"));
+                    fail(
+                        parsed,
+                        ParseError::Other("a dotted option without a value crashes the parser"),
+                    );
                     continue;
                 };
                 index += 1;
@@ -274,8 +306,11 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
             let json = typed.then(|| serde_json::from_str(text).ok()).flatten();
             json.unwrap_or_else(|| Value::String(text.to_owned()))
         };
-        let value =
-            if appends { Value::Array(text.split(',').map(value).collect()) } else { value(text) };
+        let value = if appends {
+            Value::Array(text.split(',').map(value).collect())
+        } else {
+            value(text)
+        };
         let slot = match gathered.iter().position(|(name, ..)| name == option) {
             Some(at) => at,
             None => {
@@ -304,9 +339,13 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
 }
 
 fn put(map: &mut Map<String, Value>, keys: &[&str], value: Value) {
-    let Some((key, rest)) = keys.split_first() else { return };
+    let Some((key, rest)) = keys.split_first() else {
+        return;
+    };
     if !rest.is_empty() {
-        let inner = map.entry((*key).to_owned()).or_insert_with(|| Value::Object(Map::new()));
+        let inner = map
+            .entry((*key).to_owned())
+            .or_insert_with(|| Value::Object(Map::new()));
         if !inner.is_object() {
             *inner = Value::Object(Map::new());
         }

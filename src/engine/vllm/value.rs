@@ -33,7 +33,11 @@ pub enum Refusal {
 pub(super) fn read(option: &OptionInfo, version: Version, text: &str) -> Value {
     if option.optional && (text.is_empty() || text == "None") {
         let refused = !option.choices.is_empty() && option.refuses("null");
-        return if refused { Value::Refused(Refusal::NotAChoice) } else { Value::Unset };
+        return if refused {
+            Value::Refused(Refusal::NotAChoice)
+        } else {
+            Value::Unset
+        };
     }
     let value = match option.kind {
         Kind::Text => Some(Value::Text),
@@ -66,7 +70,9 @@ fn compilation_config(text: &str, version: Version) -> bool {
     match serde_json::from_str::<serde_json::Value>(text) {
         Ok(serde_json::Value::Object(map)) => match map.get("level") {
             None => true,
-            Some(level) => version < Version::new(0, 18, 0) && !(level.is_object() && version > Version::new(0, 9, 2)),
+            Some(level) => {
+                version < Version::new(0, 18, 0) && !(level.is_object() && version > Version::new(0, 9, 2))
+            }
         },
         _ => false,
     }
@@ -102,7 +108,9 @@ pub fn python_int(text: &str) -> Option<i128> {
             }
             digit_before = false;
         } else {
-            sum = sum.saturating_mul(10).saturating_add(i128::from(decimal_digit(c)?));
+            sum = sum
+                .saturating_mul(10)
+                .saturating_add(i128::from(decimal_digit(c)?));
             digit_before = true;
         }
     }
@@ -116,14 +124,18 @@ fn decimal_digit(c: char) -> Option<u8> {
     }
     // Scripts keep their digits in runs of ten that begin at a multiple of 16 or at 6 beyond one; the full-width and
     // the Arabic ones are those that a keyboard gives.
-    let zero = [0xFF10, 0x0660, 0x06F0, 0x0966].into_iter().find(|zero| (*zero..*zero + 10).contains(&u32::from(c)))?;
+    let zero = [0xFF10, 0x0660, 0x06F0, 0x0966]
+        .into_iter()
+        .find(|zero| (*zero..*zero + 10).contains(&u32::from(c)))?;
     u8::try_from(u32::from(c) - zero).ok()
 }
 
 /// Text in which digits of other scripts are ASCII ones.
 #[must_use]
 pub fn ascii_digits(text: &str) -> String {
-    text.chars().map(|c| decimal_digit(c).map_or(c, |digit| char::from(b'0' + digit))).collect()
+    text.chars()
+        .map(|c| decimal_digit(c).map_or(c, |digit| char::from(b'0' + digit)))
+        .collect()
 }
 
 /// Whether `float(text)` succeeds.
@@ -137,7 +149,10 @@ pub fn is_python_float(text: &str) -> bool {
         ascii.trim()
     };
     let body = text.strip_prefix(['-', '+']).unwrap_or(text);
-    if ["nan", "inf", "infinity"].iter().any(|word| body.eq_ignore_ascii_case(word)) {
+    if ["nan", "inf", "infinity"]
+        .iter()
+        .any(|word| body.eq_ignore_ascii_case(word))
+    {
         return true;
     }
     let (mantissa, exponent) = match body.split_once(['e', 'E']) {
@@ -150,9 +165,7 @@ pub fn is_python_float(text: &str) -> bool {
         let well = |(i, b): (usize, &u8)| match b {
             b'0'..=b'9' => true,
             b'_' => {
-                i > 0
-                    && bytes[i - 1].is_ascii_digit()
-                    && bytes.get(i + 1).is_some_and(u8::is_ascii_digit)
+                i > 0 && bytes[i - 1].is_ascii_digit() && bytes.get(i + 1).is_some_and(u8::is_ascii_digit)
             }
             _ => false,
         };

@@ -86,13 +86,13 @@ fn declares(at: &str) -> String {
 
 /// Whether `one` has a declaration that `other` lacks or has with another value.
 fn declaration_differs(one: &str, other: &str) -> String {
-    let (these, those) = (
+    let (here, there) = (
         format!("{one}.metadata.annotations"),
         format!("{other}.metadata.annotations"),
     );
     format!(
-        "(has({these}) && {these}.exists(k, k.startsWith('vramgate.io/') && \
-         !(has({those}) && k in {those} && {those}[k] == {these}[k])))"
+        "(has({here}) && {here}.exists(k, k.startsWith('vramgate.io/') && \
+         !(has({there}) && k in {there} && {there}[k] == {here}[k])))"
     )
 }
 

@@ -120,7 +120,7 @@ impl Running {
     }
 
     fn metrics(&self) -> String {
-        let mut registry = prometheus_client::registry::Registry::default();
+        let mut registry = prometheus_client::registry::Registry::with_prefix("vramgate");
         self.metrics.register(&mut registry, Arc::clone(&self.freshness));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

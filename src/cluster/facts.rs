@@ -70,6 +70,35 @@ impl Facts for Ledger {
     fn release(&mut self, uid: &str) {
         Ledger::release(self, uid);
     }
+
+    fn set_namespace(&mut self, name: &str, labels: Option<&BTreeMap<String, String>>) {
+        match labels {
+            Some(labels) => Ledger::set_namespace(self, name, labels.clone()),
+            None => Ledger::remove_namespace(self, name),
+        }
+    }
+
+    fn over_budget(&self) -> Vec<OverBudget> {
+        let over = Ledger::over_budget(self).into_iter();
+        over.map(|device| OverBudget {
+            node: device.node.to_string(),
+            resource: device.resource.to_string(),
+            promised: device.promised,
+            budget: device.budget,
+            sentence: format!(
+                "{} on {}: {} of a device is promised to {} holders, its budget is {} ({} of {}); pods on it can run out of \
+                 GPU memory",
+                device.resource,
+                device.node,
+                device.promised_share,
+                device.holders.len(),
+                device.budget_share,
+                device.promised,
+                device.budget
+            ),
+        })
+        .collect()
+    }
 }
 
 /// Reads objects by the policies in force. Called outside the ledger's lock.

@@ -302,6 +302,11 @@ impl Metrics {
         registry.register("connections", "Open connections", self.connections.clone());
     }
 
+    /// Lets another room register what it counts. Names are without the prefix.
+    pub fn with_registry(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
     /// Adds a gauge that is read at each scrape; `None` leaves the sample out. The name is without the prefix.
     pub fn gauge(
         &self,

@@ -320,11 +320,10 @@ impl Ledger {
             .collect()
     }
 
-    /// Whether a controller has reservations from before `before` whose pods have not been seen.
+    /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
-    pub fn has_waiting(&self, controller_uid: &str, before: Moment) -> bool {
-        self.reservations()
-            .any(|holder| holder.since < before && holder.controller.as_deref() == Some(controller_uid))
+    pub fn has_waiting(&self, controller_uid: &str) -> bool {
+        self.reservations().any(|holder| holder.controller.as_deref() == Some(controller_uid))
     }
 
     /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use super::args::ClusterArgs;
 use super::{Failure, input};
-use crate::manifest::{self, Limits, ManifestError, Object};
+use crate::cluster;
+use crate::manifest::{self, Limits, ManifestError, Object, Origin};
 use crate::snapshot::Snapshot;
 
 /// The example cluster that needs no Kubernetes.
@@ -70,10 +71,39 @@ pub(super) fn take_context(
     Ok(rest)
 }
 
-/// Reads a live cluster.
-fn live_snapshot(_kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
-    Err(Failure::new(
-        "give the cluster by --cluster-state FILE; \
-         write the file with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
-    ))
+/// Reads what `check` and `top` need of a live cluster, once.
+fn live_snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
+    let file = kubeconfig.map(Path::to_owned).or_else(usual_kubeconfig);
+    let Some(file) = file else {
+        return Err(Failure::new(
+            "no cluster: give --kubeconfig FILE, set KUBECONFIG, or give --cluster-state FILE; \
+             write the latter with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
+        ));
+    };
+    let mut snapshot = Snapshot::default();
+    let origin = Origin { source: "the live cluster".into(), line: 1, item: String::new() };
+    runtime
+        .block_on(async {
+            let client = cluster::connect(Some(&file)).await.map_err(|error| error.to_string())?;
+            cluster::read_objects(&client, &mut |value| {
+                let object = Object { value, origin: origin.clone() };
+                snapshot.add(&object).map_err(|error| error.to_string())
+            })
+            .await
+        })
+        .map_err(Failure::new)?;
+    Ok(snapshot)
+}
+
+/// Where kubectl looks.
+fn usual_kubeconfig() -> Option<PathBuf> {
+    let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
+    named.or_else(|| {
+        let home = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
+        home.is_file().then_some(home)
+    })
 }

@@ -14,9 +14,6 @@ use crate::ledger::{Ledger, Moment};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Workload, WorkloadKind, controller_of};
 
-/// A pod that was stored is shown by the watch well within this time.
-const SEEN_WITHIN_MS: u64 = 1_000;
-
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
     /// The ConfigMaps of these names, within 300 ms. `allowed` is the policy's `sources.configMaps`. What is not
@@ -98,7 +95,7 @@ pub trait Decider: Send + Sync + 'static {
     /// Gives a reservation back.
     fn release(&self, uid: &str);
 
-    /// Whether a controller has reservations whose pods have not been seen for a while.
+    /// Whether a controller has reservations whose pods have not been seen.
     fn has_waiting(&self, _controller_uid: &str) -> bool {
         false
     }
@@ -204,8 +201,7 @@ impl Decider for LedgerDecider {
     }
 
     fn has_waiting(&self, controller_uid: &str) -> bool {
-        let before = Moment(self.clock.now().0.saturating_sub(SEEN_WITHIN_MS));
-        self.lock().has_waiting(controller_uid, before)
+        self.lock().has_waiting(controller_uid)
     }
 
     fn trim(&self, controller_uid: &str, wants: u32) {

@@ -215,7 +215,7 @@ impl Drop for Reserved {
                 uid,
                 "the caller went away before the answer: reservation given back"
             );
-            self.metrics.released();
+            self.metrics.abandoned();
             self.decider.release(&uid);
         }
     }

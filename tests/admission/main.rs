@@ -11,8 +11,11 @@
 )]
 
 mod bad_input;
+mod budget;
 mod client;
 mod connections;
 mod fake;
+#[path = "../kit/mod.rs"]
+mod kit;
 mod lifecycle;
 mod reviews;

@@ -224,6 +224,7 @@ impl Ledger {
             place: None,
             standings: Vec::new(),
             seen: true,
+            terminating: pod.metadata.deletion_timestamp.is_some(),
             admitted_here,
             since: previous.as_ref().map_or(Moment(0), |holder| holder.since),
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
@@ -291,6 +292,7 @@ impl Ledger {
             place: None,
             standings: Vec::new(),
             seen,
+            terminating: false,
             admitted_here: true,
             since: now,
             order: previous.as_ref().map_or(self.order, |old| old.order),
@@ -318,25 +320,28 @@ impl Ledger {
             .collect()
     }
 
-    /// Reservations of a controller's pods, oldest first: where they are more than it still wants, the oldest were never
-    /// stored (a quota refused them after us).
+    /// Whether a controller has reservations from before `before` whose pods have not been seen.
     #[must_use]
-    pub fn reservations_of(&self, controller_uid: &str) -> Vec<Stale> {
-        let mut of_owner: Vec<&Holder> = self
-            .reservations()
-            .filter(|holder| holder.controller.as_deref() == Some(controller_uid))
-            .collect();
-        of_owner.sort_by_key(|holder| holder.order);
-        of_owner.into_iter().map(Stale::of).collect()
+    pub fn has_waiting(&self, controller_uid: &str, before: Moment) -> bool {
+        self.reservations()
+            .any(|holder| holder.since < before && holder.controller.as_deref() == Some(controller_uid))
     }
 
-    /// How many pods of a controller the API server has shown and that have not ended.
-    #[must_use]
-    pub fn seen_of(&self, controller_uid: &str) -> usize {
-        self.holders
-            .values()
-            .filter(|holder| holder.seen && holder.controller.as_deref() == Some(controller_uid))
-            .count()
+    /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
+    /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
+    /// controller does not count them either.
+    pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
+        let of_owner = |holder: &&Holder| holder.controller.as_deref() == Some(controller_uid);
+        let active = self.holders.values().filter(of_owner).filter(|holder| holder.seen && !holder.terminating);
+        let allowed = usize::try_from(wants).unwrap_or(usize::MAX).saturating_sub(active.count());
+        let mut waiting: Vec<&Holder> = self.reservations().filter(of_owner).collect();
+        waiting.sort_by_key(|holder| holder.order);
+        let excess = (waiting.len() + 1).saturating_sub(allowed);
+        let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
+        for stale in &ended {
+            self.release(&stale.uid);
+        }
+        ended
     }
 
     /// How many reservations wait to be seen.

@@ -544,7 +544,7 @@ fn certificates_are_written_once_and_the_registrations_name_them() {
             "--ca",
             &format!("{out}/tls.key"),
         ],
-        &["holds no certificate"],
+        &["holds a private key"],
     );
     unusable(
         &["webhook-config", "--url", "https://x", "--ca", "/no/such"],

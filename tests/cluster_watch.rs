@@ -25,7 +25,7 @@ use vramgate::cluster::{
     connect,
 };
 use vramgate::engine::{LookUp, Sources};
-use vramgate::ledger::{Moment, Reservation};
+use vramgate::ledger::{Moment, Stale};
 use vramgate::workload::WorkloadKind;
 use vramgate::workload::pod::OwnerReference;
 
@@ -120,7 +120,7 @@ impl Running {
     }
 
     fn metrics(&self) -> String {
-        let mut registry = prometheus_client::registry::Registry::default();
+        let mut registry = prometheus_client::registry::Registry::with_prefix("vramgate");
         self.metrics.register(&mut registry, Arc::clone(&self.freshness));
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
@@ -756,8 +756,8 @@ async fn a_workload_that_is_not_there_is_said_to_be_missing() {
     assert!(matches!(slow, Err(LookUpError::TimedOut { .. })));
 }
 
-fn reservation(name: &str, uid: &str) -> Reservation {
-    Reservation {
+fn reservation(name: &str, uid: &str) -> Stale {
+    Stale {
         uid: uid.to_owned(),
         namespace: "team".to_owned(),
         name: name.to_owned(),

@@ -12,10 +12,11 @@ use crate::document::DeviceRow;
 use crate::ledger::Ledger;
 use crate::server::backend::Clock;
 use crate::server::{
-    Backend, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination,
+    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination,
 };
 use crate::snapshot::Snapshot;
 
+mod live;
 mod look_ups;
 mod reload;
 
@@ -35,7 +36,7 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
         .build()
         .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
     if args.kubeconfig.is_some() || (args.cluster_state.is_empty() && is_in_cluster()) {
-        return live(args);
+        return runtime.block_on(live::serve(args));
     }
     let snapshot = if args.cluster_state.is_empty() {
         output::note(
@@ -54,25 +55,35 @@ fn is_in_cluster() -> bool {
     env::var_os("KUBERNETES_SERVICE_HOST").is_some()
 }
 
-/// Serves a live cluster.
-fn live(_args: &Serve) -> Result<(), Failure> {
-    Err(Failure::new(
-        "this build does not watch a live cluster; give --cluster-state FILE",
-    ))
-}
-
 async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> {
     let snapshot = Arc::new(snapshot);
     let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
     let mut ledger = Ledger::new(policies);
     snapshot.fill(&mut ledger);
     let ledger = Arc::new(Mutex::new(ledger));
-
     let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), Clock::start()));
-    let backend = Backend::new(
-        decider,
-        Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))),
-    );
+    let backend = Backend::new(decider, Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))));
+    let metrics = Arc::new(Metrics::new());
+    let bound = bind(args, backend, Readiness::awaiting(&[]), metrics, &ledger).await?;
+    if let Some(folder) = args.policy_dir.clone() {
+        let facts = Arc::clone(&snapshot);
+        // Policies decide how nodes and invocations are read.
+        let afterwards = Box::new(move |ledger: &mut Ledger| facts.fill(ledger));
+        tokio::spawn(reload::Reload { folder, snapshot, ledger, afterwards }.follow());
+    }
+    bound.run(termination()).await;
+    Ok(())
+}
+
+/// Takes the ports and says which they are.
+async fn bind(
+    args: &Serve,
+    backend: Backend,
+    readiness: Readiness,
+    metrics: Arc<Metrics>,
+    ledger: &Arc<Mutex<Ledger>>,
+) -> Result<BoundServer, Failure> {
+    gauges(&metrics, ledger);
     let server = Server {
         settings: Settings {
             listen: args.listen,
@@ -81,24 +92,36 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
         },
         backend: Arc::new(backend),
         certificates: Arc::new(certificates(args)?),
-        readiness: Readiness::awaiting(&[]),
-        metrics: Arc::new(Metrics::new()),
-        page: page(Arc::clone(&ledger)),
+        readiness,
+        metrics,
+        page: page(Arc::clone(ledger)),
     };
-    let bound = server
-        .bind()
-        .await
-        .map_err(|error| Failure::new(error.to_string()))?;
+    let bound = server.bind().await.map_err(|error| Failure::new(error.to_string()))?;
     if let (Ok(reviews), Ok(status)) = (bound.address(), bound.status_address()) {
         output::note(&format!(
             "listening on https://{reviews} (/mutate, /validate) and http://{status} (status)"
         ));
     }
-    if let Some(folder) = args.policy_dir.clone() {
-        tokio::spawn(reload::policies(folder, snapshot, ledger));
-    }
-    bound.run(termination()).await;
-    Ok(())
+    Ok(bound)
+}
+
+/// What is read from the ledger at each scrape. Only nodes above their budget are named, so the series stay few.
+fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
+    let over = Arc::clone(ledger);
+    metrics.gauge_by(
+        "node_over_budget_ratio",
+        "Promised share of the fullest device of a node above its budget, as a part of that budget",
+        "node",
+        move || {
+            let over = over.lock().unwrap_or_else(PoisonError::into_inner).over_budget();
+            over.into_iter().map(|device| (device.node.to_string(), device.times_budget())).collect()
+        },
+    );
+    let reserved = Arc::clone(ledger);
+    metrics.gauge("reservations", "Admitted pods that have not been seen yet", move || {
+        let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
+        u32::try_from(count).ok().map(f64::from)
+    });
 }
 
 fn certificates(args: &Serve) -> Result<Certificates, Failure> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::device::{GpuNode, is_slot_resource};
 use crate::engine::{Sources, containers};
-use crate::ledger::{Ledger, Moment, Reservation};
+use crate::ledger::{Ledger, Moment, Stale};
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod, Resources};
 
@@ -37,7 +37,7 @@ pub trait Facts: Send + 'static {
     /// A namespace appeared, or its labels changed (`None`: it is gone).
     fn set_namespace(&mut self, _name: &str, _labels: Option<&BTreeMap<String, String>>) {}
     /// Reservations older than `before`.
-    fn stale(&self, before: Moment) -> Vec<Reservation>;
+    fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
     fn release(&mut self, uid: &str);
     /// Devices above their budget, at most one entry per node and resource.
@@ -63,12 +63,41 @@ impl Facts for Ledger {
         Ledger::remove_pod(self, uid);
     }
 
-    fn stale(&self, before: Moment) -> Vec<Reservation> {
+    fn stale(&self, before: Moment) -> Vec<Stale> {
         Ledger::stale(self, before)
     }
 
     fn release(&mut self, uid: &str) {
         Ledger::release(self, uid);
+    }
+
+    fn set_namespace(&mut self, name: &str, labels: Option<&BTreeMap<String, String>>) {
+        match labels {
+            Some(labels) => Ledger::set_namespace(self, name, labels.clone()),
+            None => Ledger::remove_namespace(self, name),
+        }
+    }
+
+    fn over_budget(&self) -> Vec<OverBudget> {
+        let over = Ledger::over_budget(self).into_iter();
+        over.map(|device| OverBudget {
+            node: device.node.to_string(),
+            resource: device.resource.to_string(),
+            promised: device.promised,
+            budget: device.budget,
+            sentence: format!(
+                "{} on {}: {} of a device is promised to {} holders, its budget is {} ({} of {}); pods on it can run out of \
+                 GPU memory",
+                device.resource,
+                device.node,
+                device.promised_share,
+                device.holders.len(),
+                device.budget_share,
+                device.promised,
+                device.budget
+            ),
+        })
+        .collect()
     }
 }
 

@@ -17,7 +17,7 @@ use super::metrics::Metrics;
 use super::over_budget::Reporter;
 use super::timing::Timing;
 use super::{Clock, lock};
-use crate::ledger::{Moment, Reservation};
+use crate::ledger::{Moment, Stale};
 
 /// Checks in flight at once.
 const AT_ONCE: usize = 8;
@@ -70,7 +70,7 @@ impl<F: Facts> Housekeeping<F> {
             stream::iter(stale).map(async |reservation| (self.exists(&reservation).await, reservation));
         let mut checks = std::pin::pin!(checks.buffer_unordered(AT_ONCE));
         while let Some((exists, reservation)) = checks.next().await {
-            let Reservation {
+            let Stale {
                 uid, namespace, name, ..
             } = &reservation;
             match exists {
@@ -93,8 +93,8 @@ impl<F: Facts> Housekeeping<F> {
     }
 
     /// Whether the API server has this very pod.
-    async fn exists(&self, reservation: &Reservation) -> Result<bool, LookUpError> {
-        let Reservation {
+    async fn exists(&self, reservation: &Stale) -> Result<bool, LookUpError> {
+        let Stale {
             uid, namespace, name, ..
         } = reservation;
         let path = namespaced("", "v1", namespace, "pods");

@@ -35,52 +35,52 @@ impl Metrics {
     /// Registers every counter, with the age of the watches.
     pub fn register(&self, registry: &mut Registry, freshness: Arc<Freshness>) {
         registry.register(
-            "vramgate_lists",
+            "lists",
             "Complete lists read from the API server",
             self.lists.clone(),
         );
         registry.register(
-            "vramgate_watch_events",
+            "watch_events",
             "Events of the watches",
             self.events.clone(),
         );
         registry.register(
-            "vramgate_watch_failures",
+            "watch_failures",
             "Lists and watches that failed, by reason",
             self.failures.clone(),
         );
         registry.register(
-            "vramgate_unreadable_objects",
+            "unreadable_objects",
             "Objects of the watches that could not be decoded",
             self.unreadable.clone(),
         );
         registry.register(
-            "vramgate_look_ups",
+            "look_ups",
             "Look-ups at the API server, by kind and result",
             self.look_ups.clone(),
         );
         registry.register(
-            "vramgate_reservations_released",
+            "reservations_released",
             "Reservations given back because their pod does not exist",
             self.reservations_released.clone(),
         );
         registry.register(
-            "vramgate_reservation_checks_failed",
+            "reservation_checks_failed",
             "Old reservations whose pod could not be looked up; they are kept",
             self.reservation_checks_failed.clone(),
         );
         registry.register(
-            "vramgate_pods_waiting_for_config_maps",
+            "pods_waiting_for_config_maps",
             "Pods counted as unknown because a ConfigMap could not be read yet",
             self.pods_waiting_for_config_maps.clone(),
         );
         registry.register(
-            "vramgate_over_budget",
+            "over_budget",
             "Nodes' resources with a device above its budget",
             self.over_budget.clone(),
         );
         registry.register(
-            "vramgate_events_failed",
+            "events_failed",
             "Kubernetes Events that could not be written",
             self.events_failed.clone(),
         );
@@ -145,7 +145,7 @@ impl Collector for Ages {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let help = "Seconds since a watch last told something or was connected";
         let mut metric =
-            encoder.encode_descriptor("vramgate_cache_age_seconds", help, None, MetricType::Gauge)?;
+            encoder.encode_descriptor("cache_age_seconds", help, None, MetricType::Gauge)?;
         for watched in Watched::ALL {
             let seconds = Duration::as_secs_f64(&self.0.age_of(watched));
             let labels = [("watch", watched.as_str())];
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn every_counter_is_printed() {
         let metrics = Metrics::default();
-        let mut registry = Registry::default();
+        let mut registry = Registry::with_prefix("vramgate");
         metrics.register(&mut registry, Arc::new(Freshness::default()));
         metrics.failed(Watched::Pods, "gone");
         metrics

@@ -57,7 +57,7 @@ pub(super) trait Fold: Send {
 /// Why a list or watch did not go on.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error(transparent)]
+    #[error("{}", Causes(.0))]
     Api(#[from] kube::Error),
     #[error("no answer within {0:?}")]
     NoAnswer(Duration),
@@ -172,10 +172,14 @@ impl Follower {
     async fn pause(&self, backoff: &mut Backoff, verb: &str, failure: &Failure) {
         self.metrics.failed(self.watched, failure.reason());
         let pause = backoff.failed();
-        let remedy = if failure.reason() == "forbidden" {
-            "; grant vramgate's service account get, list and watch on this resource"
-        } else {
-            ""
+        let remedy = match failure {
+            Failure::Api(kube::Error::Api(status)) if status.code == 403 => {
+                "; grant vramgate's service account list and watch on this resource"
+            }
+            Failure::Api(kube::Error::Api(status)) if status.code == 401 => {
+                "; check the credentials of vramgate's service account or kubeconfig"
+            }
+            _ => "",
         };
         warn!(watch = %self.watched, %verb, failures = backoff.failures(), ?pause, "{}{remedy}", Causes(failure));
         sleep(pause).await;

@@ -74,6 +74,14 @@ impl DeviceView {
         self.sharing.is_shared() && self.promised_share > self.budget_share
     }
 
+    /// The promised share as a multiple of the budget, for a gauge.
+    #[must_use]
+    #[allow(clippy::float_arithmetic, reason = "a ratio for a graph decides nothing")]
+    pub fn times_budget(&self) -> f64 {
+        let part = |share: Share| f64::from(u32::try_from(share.ppm()).unwrap_or(u32::MAX));
+        part(self.promised_share) / part(self.budget_share).max(1.0)
+    }
+
     /// What is left to promise.
     #[must_use]
     pub fn left(&self) -> Share {

@@ -32,6 +32,8 @@ pub(crate) struct Holder {
     pub(crate) standings: Vec<Standing>,
     /// Whether the API server has shown it.
     pub(crate) seen: bool,
+    /// Whether it is being deleted. It holds its memory until it is gone.
+    pub(crate) terminating: bool,
     /// Whether this process admitted it.
     pub(crate) admitted_here: bool,
     /// When it was admitted.

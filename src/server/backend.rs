@@ -11,7 +11,11 @@ use crate::admission::Scale;
 use crate::decision::{Operation, Question, Verdict, judge, prepare};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment};
-use crate::workload::{Workload, WorkloadKind};
+use crate::workload::pod::OwnerReference;
+use crate::workload::{Workload, WorkloadKind, controller_of};
+
+/// A pod that was stored is shown by the watch well within this time.
+const SEEN_WITHIN_MS: u64 = 1_000;
 
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
@@ -34,6 +38,15 @@ pub trait LookUps: Send + Sync + 'static {
         _namespace: &'a str,
         _name: &'a str,
     ) -> BoxFuture<'a, Option<Workload>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    /// How many pods a controller wants at once; `None` where that cannot be told.
+    fn owner_wants<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _owner: &'a OwnerReference,
+    ) -> BoxFuture<'a, Option<u32>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -88,6 +101,15 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Gives a reservation back.
     fn release(&self, uid: &str);
+
+    /// Whether a controller has reservations whose pods have not been seen for a while.
+    fn has_waiting(&self, _controller_uid: &str) -> bool {
+        false
+    }
+
+    /// Makes room for one more pod of a controller that wants `wants` pods at once: reservations beyond that were never
+    /// stored (a quota refused their pods after us), and the oldest end.
+    fn trim(&self, _controller_uid: &str, _wants: u32) {}
 }
 
 /// A clock that only goes forward, from the start of the process.
@@ -184,6 +206,22 @@ impl Decider for LedgerDecider {
     fn release(&self, uid: &str) {
         self.lock().release(uid);
     }
+
+    fn has_waiting(&self, controller_uid: &str) -> bool {
+        let before = Moment(self.clock.now().0.saturating_sub(SEEN_WITHIN_MS));
+        self.lock().has_waiting(controller_uid, before)
+    }
+
+    fn trim(&self, controller_uid: &str, wants: u32) {
+        let ended = self.lock().trim(controller_uid, wants);
+        for stale in ended {
+            tracing::info!(
+                namespace = stale.namespace,
+                name = stale.name,
+                "its controller wants no more pods than were seen and reserved: the oldest reservation ends"
+            );
+        }
+    }
 }
 
 /// A reservation whose answer has not been taken yet. Dropping it gives the reservation back.
@@ -253,6 +291,24 @@ impl Backend {
         // Its own name is in the question already, and the request is right about it.
         for (key, value) in labels {
             question.namespace_labels.entry(key).or_insert(value);
+        }
+    }
+
+    /// Ends reservations of the pod's controller that it can no longer mean. Only asked where some have waited long.
+    pub(super) async fn trim(&self, question: &Question, time: Duration) {
+        let pod = &question.workload;
+        let Some(owner) = controller_of(&pod.pod.metadata).filter(|_| pod.kind == WorkloadKind::Pod) else {
+            return;
+        };
+        if question.dry_run
+            || question.operation != Operation::Create
+            || !self.decider.has_waiting(&owner.uid)
+        {
+            return;
+        }
+        let look_up = self.look_ups.owner_wants(&pod.object.namespace, owner);
+        if let Ok(Some(wants)) = tokio::time::timeout(time, look_up).await {
+            self.decider.trim(&owner.uid, wants);
         }
     }
 

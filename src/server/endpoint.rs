@@ -204,6 +204,7 @@ async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
     if !shared.readiness.can_judge() {
         return not_ready(shared, review, question);
     }
+    backend.trim(&question, time).await;
     let sources = backend.sources(&question, time).await;
     let object = question.workload.object.clone();
     let decision = backend.decider().decide(question, sources.as_ref());

@@ -243,7 +243,7 @@ impl Metrics {
     #[must_use]
     pub fn new() -> Self {
         let metrics = Self {
-            registry: Mutex::new(Registry::default()),
+            registry: Mutex::new(Registry::with_prefix("vramgate")),
             reviews: Family::default(),
             findings: Family::default(),
             durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
@@ -262,52 +262,52 @@ impl Metrics {
     // The encoder appends `_total` to counters and a full stop to the help.
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        registry.register("vramgate_reviews", "Reviews answered", self.reviews.clone());
-        registry.register("vramgate_findings", "Findings in answers", self.findings.clone());
+        registry.register("reviews", "Reviews answered", self.reviews.clone());
+        registry.register("findings", "Findings in answers", self.findings.clone());
         registry.register(
-            "vramgate_review_duration_seconds",
+            "review_duration_seconds",
             "Time from the end of the body to the answer",
             self.durations.clone(),
         );
         registry.register(
-            "vramgate_http_refused",
+            "http_refused",
             "Requests refused before a review was read",
             self.refused.clone(),
         );
         registry.register(
-            "vramgate_connections_dropped",
+            "connections_dropped",
             "Connections dropped before a request was complete",
             self.dropped.clone(),
         );
         registry.register(
-            "vramgate_would_deny",
+            "would_deny",
             "Reviews admitted only because the policy's mode is warn or shadow",
             self.would_deny.clone(),
         );
         registry.register(
-            "vramgate_answers_abandoned",
+            "answers_abandoned",
             "Answers that no caller took; their reservations were given back",
             self.abandoned.clone(),
         );
         registry.register(
-            "vramgate_faults",
+            "faults",
             "Faults of the program itself that were caught",
             self.faults.clone(),
         );
         registry.register(
-            "vramgate_certificate_reload_failures",
+            "certificate_reload_failures",
             "Polls at which the certificate files could not be used; the last good one is served",
             self.reload_failures.clone(),
         );
-        registry.register(
-            "vramgate_connections",
-            "Open connections",
-            self.connections.clone(),
-        );
+        registry.register("connections", "Open connections", self.connections.clone());
     }
 
-    /// Adds a gauge that is read at each scrape; `None` leaves the sample out. The name is
-    /// complete: `vramgate_reservations`.
+    /// Lets another room register what it counts. Names are without the prefix.
+    pub fn with_registry(&self, register: impl FnOnce(&mut Registry)) {
+        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Adds a gauge that is read at each scrape; `None` leaves the sample out. The name is without the prefix.
     pub fn gauge(
         &self,
         name: &'static str,
@@ -346,12 +346,6 @@ impl Metrics {
         };
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         registry.register_collector(Box::new(collector));
-    }
-
-    /// Lets others register metrics of their own under complete names (`vramgate_watch_events`; the encoder appends
-    /// `_total` to counters).
-    pub fn register_with(&self, register: impl FnOnce(&mut Registry)) {
-        register(&mut self.registry.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// The text of `/metrics`.
@@ -480,14 +474,11 @@ mod tests {
     #[test]
     fn gauges_are_read_at_the_scrape() {
         let metrics = Metrics::new();
-        metrics.gauge("vramgate_reservations", "Reservations", || Some(3.0));
-        metrics.gauge("vramgate_cache_age_seconds", "Age of the cache", || None);
-        metrics.gauge_by(
-            "vramgate_node_over_budget_mib",
-            "MiB above the budget",
-            "node",
-            || BTreeMap::from([("gpu-1".to_owned(), 512.0)]),
-        );
+        metrics.gauge("reservations", "Reservations", || Some(3.0));
+        metrics.gauge("cache_age_seconds", "Age of the cache", || None);
+        metrics.gauge_by("node_over_budget_mib", "MiB above the budget", "node", || {
+            BTreeMap::from([("gpu-1".to_owned(), 512.0)])
+        });
         for format in [Format::Plain, Format::OpenMetrics] {
             let page = metrics.encode(format).unwrap();
             assert!(page.contains("vramgate_reservations 3"), "{page}");

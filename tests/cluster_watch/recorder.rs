@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use vramgate::cluster::{Facts, OverBudget, Reader};
 use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
 use vramgate::engine::{LookUp, Sources};
-use vramgate::ledger::{Moment, Reservation};
+use vramgate::ledger::{Moment, Stale};
 use vramgate::units::Mib;
 use vramgate::workload::pod::{Node, Pod};
 
@@ -16,7 +16,7 @@ pub(crate) struct Recorder {
     /// By UID, with what its ConfigMaps were found to be.
     pub(crate) pods: BTreeMap<String, (Pod, String)>,
     pub(crate) namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    pub(crate) reservations: Vec<Reservation>,
+    pub(crate) reservations: Vec<Stale>,
     pub(crate) released: Vec<String>,
     pub(crate) asked_before: Cell<Option<Moment>>,
     /// Breaks down when this pod is set.
@@ -63,7 +63,7 @@ impl Facts for Recorder {
         };
     }
 
-    fn stale(&self, before: Moment) -> Vec<Reservation> {
+    fn stale(&self, before: Moment) -> Vec<Stale> {
         self.asked_before.set(Some(before));
         self.reservations
             .iter()

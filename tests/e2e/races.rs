@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde_json::json;
+
 use crate::cluster::progress;
-use crate::manifests::{GpuNode, Pod};
+use crate::manifests::{self, GpuNode, Pod};
 use crate::scenario::Scenario;
 
 /// Pods of 0.30 that a device's budget of 0.90 holds.
@@ -102,4 +104,39 @@ fn crash_in_the_middle_of_a_burst_keeps_the_budget() {
         s.wait_running(PLACES, 20);
         s.clear(node);
     }
+}
+
+/// Quota is checked after the webhooks: each try of a ReplicaSet is admitted here and refused there.
+#[test]
+fn c06_tries_that_quota_refuses_do_not_fill_the_device() {
+    let s = Scenario::new("c06");
+    s.node(GpuNode::h100("c06-n1").slots(10));
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "one-gpu"},
+        "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}});
+    s.kubectl(&["apply", "-f", "-"], Some(&quota));
+    s.wait_shown(&["get", "resourcequota", "one-gpu", "-o", "yaml"], &["used:"], 20);
+    let deployment = manifests::deployment("greedy", 3, &Pod::vllm("greedy", "0.30").on(s.name));
+    s.create_workload(&deployment, "")
+        .admitted("three replicas, of which quota lets one through");
+    s.wait_running(1, 20);
+    s.wait_not_created(&["exceeded quota"], 20);
+    // The ReplicaSet has tried a dozen times by now and will go on. It wants two more pods: never more than those.
+    std::thread::sleep(Duration::from_secs(4));
+    assert_eq!(s.list().len(), 1, "quota holds");
+
+    // Another tenant asks for what is left beside one running pod and one pod that is being tried.
+    let other = "c06-other";
+    manifests::namespace(s.api(), other);
+    let path = format!("/api/v1/namespaces/{other}/pods");
+    let mut tenant = Pod::vllm("tenant", "0.30").on(s.name).to_json();
+    let answer = s.api().post(&path, &tenant);
+    tenant["metadata"]["name"] = "second".into();
+    let second = s.api().post(&path, &tenant);
+    s.api().delete(&format!("/api/v1/namespaces/{other}"), 0);
+    answer.admitted("another tenant's pod");
+    assert!(
+        second.is_success() || second.text().contains("VG201"),
+        "{}",
+        second.text()
+    );
 }

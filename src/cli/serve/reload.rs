@@ -13,26 +13,36 @@ use crate::snapshot::Snapshot;
 const EVERY: Duration = Duration::from_secs(2);
 
 /// Puts changed policies into force. A folder with an error leaves those in force that were; each error is told once.
-pub(super) async fn policies(folder: PathBuf, snapshot: Arc<Snapshot>, ledger: Arc<Mutex<Ledger>>) {
-    let mut seen = policies::content(&folder).ok();
-    loop {
-        tokio::time::sleep(EVERY).await;
-        let content = policies::content(&folder).ok();
-        if content == seen {
-            continue;
-        }
-        seen = content;
-        match policies::load(Some(&folder), &snapshot) {
-            Ok(set) => {
-                let names: Vec<_> = set.names().map(str::to_owned).collect();
-                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-                ledger.set_policies(set);
-                // Policies decide how nodes and invocations are read.
-                snapshot.fill(&mut ledger);
-                tracing::info!(?names, "policies reloaded");
+pub(super) struct Reload {
+    pub(super) folder: PathBuf,
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) ledger: Arc<Mutex<Ledger>>,
+    /// What has to be read again under the new policies.
+    pub(super) afterwards: Box<dyn Fn(&mut Ledger) + Send>,
+}
+
+impl Reload {
+    /// Goes on for good.
+    pub(super) async fn follow(self) {
+        let mut seen = policies::content(&self.folder).ok();
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let content = policies::content(&self.folder).ok();
+            if content == seen {
+                continue;
             }
-            Err(failure) => {
-                tracing::error!("policies not reloaded, the former ones stay in force: {failure}")
+            seen = content;
+            match policies::load(Some(&self.folder), &self.snapshot) {
+                Ok(set) => {
+                    let names: Vec<_> = set.names().map(str::to_owned).collect();
+                    let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                    ledger.set_policies(set);
+                    (self.afterwards)(&mut ledger);
+                    tracing::info!(?names, "policies reloaded");
+                }
+                Err(failure) => {
+                    tracing::error!("policies not reloaded, the former ones stay in force: {failure}");
+                }
             }
         }
     }

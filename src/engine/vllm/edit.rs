@@ -51,23 +51,14 @@ fn append(context: &Context<'_>, command: &Command<'_>) -> Option<FractionEdit> 
         return None;
     }
     let container = context.placed.container;
-    let list = if container.args.as_ref().is_some_and(|args| !args.is_empty()) {
-        "args"
-    } else if container
-        .command
-        .as_ref()
-        .is_some_and(|command| !command.is_empty())
-    {
-        "command"
-    } else {
-        return None;
+    let holds = |list: &Option<Vec<String>>| list.as_ref().is_some_and(|words| !words.is_empty());
+    let pointer = match (holds(&container.args), holds(&container.command)) {
+        (true, _) => "/args/-",
+        (false, true) => "/command/-",
+        // The image's own entrypoint runs, so the list is made anew.
+        (false, false) => "/args",
     };
-    Some(FractionEdit {
-        pointer: format!("/{list}/-"),
-        add: true,
-        before,
-        after: String::new(),
-    })
+    Some(FractionEdit { pointer: pointer.to_owned(), add: true, before, after: String::new() })
 }
 
 fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {

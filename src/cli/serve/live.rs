@@ -1,0 +1,125 @@
+//! The webhook over a live cluster.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use futures::future::BoxFuture;
+
+use crate::cli::args::Serve;
+use crate::cli::{Failure, policies};
+use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::device::GpuNode;
+use crate::device::catalogue::Catalogue;
+use crate::device::inventory;
+use crate::engine::Sources;
+use crate::ledger::Ledger;
+use crate::policy::PolicySet;
+use crate::server::backend::{Clock, LookUps};
+use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
+use crate::snapshot::Snapshot;
+use crate::workload::pod::{Node, OwnerReference, Pod};
+use crate::workload::{Workload, WorkloadKind};
+
+use super::reload::Reload;
+
+/// What `/readyz` waits for.
+const SYNCED: &str = "cluster cache synced";
+
+/// Serves a live cluster until told to stop.
+pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
+    let policies = policies::load(args.policy_dir.as_deref(), &Snapshot::default())?;
+    let client = cluster::connect(args.kubeconfig.as_deref())
+        .await
+        .map_err(|error| Failure::new(error.to_string()))?;
+    let ledger = Arc::new(Mutex::new(Ledger::new(policies)));
+    let clock = Clock::start();
+    let timing = Timing { reservation_ttl: args.reservation_ttl, ..Timing::default() };
+    let reader = Arc::new(PolicyReader(Arc::clone(&ledger)));
+    let cluster =
+        Cluster::new(client, Arc::clone(&ledger), reader, Arc::new(move || clock.now()), timing);
+    let metrics = Arc::new(Metrics::new());
+    metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
+    let readiness = Readiness::awaiting(&[SYNCED]);
+    let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
+    let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), clock));
+    let backend = Backend::new(decider, look_ups);
+    let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
+    if let Some(folder) = args.policy_dir.clone() {
+        let refresh = cluster.refresh();
+        let reload = Reload {
+            folder,
+            snapshot: Arc::new(Snapshot::default()),
+            ledger: Arc::clone(&ledger),
+            // Policies decide how nodes and invocations are read, so everything is read again.
+            afterwards: Box::new(move |_| refresh.request()),
+        };
+        tokio::spawn(reload.follow());
+    }
+    let freshness = cluster.freshness();
+    tokio::spawn(async move {
+        freshness.ready().await;
+        readiness.met(SYNCED);
+        tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
+    });
+    tokio::select! {
+        () = bound.run(crate::server::termination()) => Ok(()),
+        stopped = cluster.run() => Err(Failure::new(stopped.to_string())),
+    }
+}
+
+/// Reads nodes and pods by the policies in force.
+struct PolicyReader(Arc<Mutex<Ledger>>);
+
+impl PolicyReader {
+    fn policies(&self) -> Arc<PolicySet> {
+        Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).policies())
+    }
+}
+
+impl Reader for PolicyReader {
+    fn node(&self, node: &Node) -> Option<GpuNode> {
+        let missing = self.policies().for_device(&node.metadata.labels).missing_facts;
+        inventory::read(node, missing, Catalogue::embedded())
+    }
+
+    fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {
+        self.policies().for_pod(namespace_labels, &pod.metadata.labels, None).read_config_maps
+    }
+}
+
+/// The API server's answers, as a review needs them.
+struct ClusterLookUps(cluster::LookUps);
+
+impl LookUps for ClusterLookUps {
+    fn config_maps<'a>(
+        &'a self,
+        namespace: &'a str,
+        names: &'a BTreeSet<String>,
+        allowed: bool,
+    ) -> BoxFuture<'a, Box<dyn Sources + Send + Sync>> {
+        Box::pin(async move {
+            let fetched = self.0.config_maps(namespace, names, allowed).await;
+            Box::new(fetched) as Box<dyn Sources + Send + Sync>
+        })
+    }
+
+    fn namespace_labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, BTreeMap<String, String>> {
+        Box::pin(async move { (*self.0.namespace_labels(namespace).await).clone() })
+    }
+
+    fn workload<'a>(
+        &'a self,
+        kind: WorkloadKind,
+        namespace: &'a str,
+        name: &'a str,
+    ) -> BoxFuture<'a, Option<Workload>> {
+        Box::pin(async move {
+            let found = self.0.workload(kind, namespace, name).await;
+            found.map_err(|error| tracing::warn!("a change of scale is not judged: {error}")).ok()
+        })
+    }
+
+    fn owner_wants<'a>(&'a self, namespace: &'a str, owner: &'a OwnerReference) -> BoxFuture<'a, Option<u32>> {
+        Box::pin(self.0.owner_wants(namespace, owner))
+    }
+}

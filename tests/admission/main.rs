@@ -16,6 +16,7 @@ mod client;
 mod connections;
 mod fake;
 #[path = "../kit/mod.rs"]
+#[allow(unreachable_pub, reason = "shared by several test targets")]
 mod kit;
 mod lifecycle;
 mod reviews;

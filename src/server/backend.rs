@@ -39,7 +39,11 @@ pub trait LookUps: Send + Sync + 'static {
     }
 
     /// How many pods a controller wants at once; `None` where that cannot be told.
-    fn owner_wants<'a>(&'a self, _namespace: &'a str, _owner: &'a OwnerReference) -> BoxFuture<'a, Option<u32>> {
+    fn owner_wants<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _owner: &'a OwnerReference,
+    ) -> BoxFuture<'a, Option<u32>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -245,7 +249,7 @@ impl Drop for Reserved {
                 uid,
                 "the caller went away before the answer: reservation given back"
             );
-            self.metrics.released();
+            self.metrics.abandoned();
             self.decider.release(&uid);
         }
     }
@@ -289,8 +293,13 @@ impl Backend {
     /// Ends reservations of the pod's controller that it can no longer mean. Only asked where some have waited long.
     pub(super) async fn trim(&self, question: &Question, time: Duration) {
         let pod = &question.workload;
-        let Some(owner) = controller_of(&pod.pod.metadata).filter(|_| pod.kind == WorkloadKind::Pod) else { return };
-        if question.dry_run || question.operation != Operation::Create || !self.decider.has_waiting(&owner.uid) {
+        let Some(owner) = controller_of(&pod.pod.metadata).filter(|_| pod.kind == WorkloadKind::Pod) else {
+            return;
+        };
+        if question.dry_run
+            || question.operation != Operation::Create
+            || !self.decider.has_waiting(&owner.uid)
+        {
             return;
         }
         let look_up = self.look_ups.owner_wants(&pod.object.namespace, owner);

@@ -20,7 +20,6 @@ mod lookup;
 mod metrics;
 mod over_budget;
 mod projection;
-mod read;
 mod timing;
 mod watch;
 
@@ -36,7 +35,6 @@ pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
-pub use read::read_objects;
 pub use timing::Timing;
 
 use fold::{NamespaceFold, NodeFold, PodFold};

@@ -136,6 +136,10 @@ impl Ledger {
     /// A node appeared or changed.
     pub fn set_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
+        // A kubelet's heartbeat changes nothing of what is read here.
+        if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
+            return;
+        }
         let mut here: BTreeSet<Arc<str>> = self
             .nodes
             .get(&name)

@@ -1,21 +1,23 @@
 //! The cluster that a command is about: snapshots, the embedded example, or a live API server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::args::ClusterArgs;
 use super::{Failure, input};
-use crate::cluster;
-use crate::manifest::{self, Limits, ManifestError, Object, Origin};
+use crate::manifest::{self, Limits, ManifestError, Object};
 use crate::snapshot::Snapshot;
+
+mod live;
 
 /// The example cluster that needs no Kubernetes.
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");
 const EXAMPLE_NAME: &str = "examples/cluster.yaml (built in)";
 
-/// Reads the cluster that `check` and `top` are asked about.
-pub(super) fn of(args: &ClusterArgs) -> Result<Snapshot, Failure> {
+/// Reads the cluster that `check` and `top` are asked about. `input` is what is to be judged: of a live cluster, the
+/// ConfigMaps that it names are read as well.
+pub(super) fn of(args: &ClusterArgs, input: &[Object]) -> Result<Snapshot, Failure> {
     if args.cluster_state.is_empty() {
-        return live_snapshot(args.kubeconfig.as_deref());
+        return live::snapshot(args.kubeconfig.as_deref(), input);
     }
     from_files(&args.cluster_state)
 }
@@ -69,41 +71,4 @@ pub(super) fn take_context(
         }
     }
     Ok(rest)
-}
-
-/// Reads what `check` and `top` need of a live cluster, once.
-fn live_snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
-    let file = kubeconfig.map(Path::to_owned).or_else(usual_kubeconfig);
-    let Some(file) = file else {
-        return Err(Failure::new(
-            "no cluster: give --kubeconfig FILE, set KUBECONFIG, or give --cluster-state FILE; \
-             write the latter with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
-        ));
-    };
-    let mut snapshot = Snapshot::default();
-    let origin = Origin { source: "the live cluster".into(), line: 1, item: String::new() };
-    runtime
-        .block_on(async {
-            let client = cluster::connect(Some(&file)).await.map_err(|error| error.to_string())?;
-            cluster::read_objects(&client, &mut |value| {
-                let object = Object { value, origin: origin.clone() };
-                snapshot.add(&object).map_err(|error| error.to_string())
-            })
-            .await
-        })
-        .map_err(Failure::new)?;
-    Ok(snapshot)
-}
-
-/// Where kubectl looks.
-fn usual_kubeconfig() -> Option<PathBuf> {
-    let named = std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
-    named.or_else(|| {
-        let home = PathBuf::from(std::env::var_os("HOME")?).join(".kube/config");
-        home.is_file().then_some(home)
-    })
 }

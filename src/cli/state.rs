@@ -13,11 +13,10 @@ mod live;
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");
 const EXAMPLE_NAME: &str = "examples/cluster.yaml (built in)";
 
-/// Reads the cluster that `check` and `top` are asked about. `input` is what is to be judged: of a live cluster, the
-/// ConfigMaps that it names are read as well.
-pub(super) fn of(args: &ClusterArgs, input: &[Object]) -> Result<Snapshot, Failure> {
+/// Reads the cluster that `check` and `top` are asked about.
+pub(super) fn of(args: &ClusterArgs) -> Result<Snapshot, Failure> {
     if args.cluster_state.is_empty() {
-        return live::snapshot(args.kubeconfig.as_deref(), input);
+        return live::snapshot(args.kubeconfig.as_deref());
     }
     from_files(&args.cluster_state)
 }

@@ -98,10 +98,7 @@ pub fn prepare(_question: &Question, _policies: &PolicySet, _sources: &dyn Sourc
 /// Places it against the ledger. Changes nothing.
 #[must_use]
 pub fn judge(_prepared: &Prepared, _ledger: &Ledger) -> Verdict {
-    Verdict {
-        admit: true,
-        ..Verdict::default()
-    }
+    Verdict { admit: true, ..Verdict::default() }
 }
 
 /// Readings of one container, for `explain`.

@@ -1,7 +1,7 @@
 //! What an API object asks for: its pod template, how many pods it makes, and the GPU slots of each container.
 
 mod controller;
-mod null;
 pub mod pod;
+mod null;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};

@@ -812,7 +812,11 @@ impl Field {
 
     /// Several words, each a word of its own; the first and the last join what stands beside them.
     fn words<'a>(&mut self, words: Vec<Word<'a>>, quoted: bool, out: &mut Vec<Word<'a>>) {
-        let alone = !self.begun;
+        // The quotes of `"$@"` alone make no word.
+        let alone = self.text.is_empty() && self.unknown.is_none();
+        if alone {
+            self.begun = false;
+        }
         for word in words {
             let whole = alone && (quoted || !word.text.contains([' ', '\t', '\n']));
             if whole {

@@ -575,3 +575,105 @@ fn policy_files_are_read_and_their_errors_stand_where_they_are() {
         &["is not a folder"],
     );
 }
+
+/// Answers GETs as an API server would that has one GPU node and one pod, in pages of one, and forbids ConfigMaps.
+/// Gives its kubeconfig.
+fn api_server() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            answer(&mut stream.unwrap());
+        }
+    });
+    kubeconfig_of(address)
+}
+
+fn kubeconfig_of(address: std::net::SocketAddr) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\nclusters: [{{name: c, cluster: {{server: 'http://{address}'}}}}]\n\
+         contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\nusers: [{{name: u, user: {{}}}}]\n"
+    )
+}
+
+fn answer(stream: &mut std::net::TcpStream) {
+    use std::io::Read as _;
+    let mut request = Vec::new();
+    let mut byte = [0];
+    while !request.ends_with(b"\r\n\r\n") && stream.read(&mut byte).unwrap_or(0) > 0 {
+        request.push(byte[0]);
+    }
+    let request = String::from_utf8_lossy(&request).into_owned();
+    let target = request.split(' ').nth(1).unwrap_or_default();
+    let node = r#"{"metadata":{"name":"gpu-live","labels":{"nvidia.com/gpu.product":"NVIDIA-L40S-SHARED","nvidia.com/gpu.memory":"46068",
+        "nvidia.com/gpu.count":"1","nvidia.com/gpu.replicas":"2","nvidia.com/gpu.sharing-strategy":"time-slicing"}},
+        "status":{"capacity":{"nvidia.com/gpu":"2"},"allocatable":{"nvidia.com/gpu":"2"},"conditions":[{"type":"Ready","status":"True"}]}}"#;
+    let list = |kind: &str, next: &str, items: &str| {
+        format!(
+            r#"{{"kind":"{kind}","apiVersion":"v1","metadata":{{"continue":"{next}"}},"items":[{items}]}}"#
+        )
+    };
+    let (status, body) = match target.split('?').next().unwrap_or_default() {
+        "/api/v1/nodes" if target.contains("continue=more") => ("200 OK", list("NodeList", "", node)),
+        "/api/v1/nodes" => ("200 OK", list("NodeList", "more", r#"{"metadata":{"name":"cpu-live"}}"#)),
+        "/api/v1/configmaps" => (
+            "403 Forbidden",
+            r#"{"kind":"Status","apiVersion":"v1","status":"Failure","message":"configmaps is forbidden","reason":"Forbidden","code":403}"#
+                .to_owned(),
+        ),
+        "/apis/vramgate.io/v1alpha1/gpusharingpolicies" => ("404 Not Found", "404 page not found".to_owned()),
+        _ => ("200 OK", list("List", "", "")),
+    };
+    let length = body.len();
+    let _ = write!(
+        stream,
+        "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+    );
+}
+
+#[test]
+fn a_live_cluster_is_read_page_by_page_and_what_is_missing_is_said() {
+    let folder = Folder::new();
+    let kubeconfig = folder.write("kubeconfig", api_server());
+    let output = run(&["top", "--kubeconfig", &kubeconfig, "-o", "json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["items"][0]["node"], "gpu-live");
+    assert_eq!(json(&output)["items"].as_array().unwrap().len(), 1);
+    assert_eq!(
+        stderr(&output),
+        "note: /api/v1/configmaps: configmaps is forbidden; values from ConfigMaps are unknown\n"
+    );
+    let pod = folder.write("a.yaml", POD);
+    let output = vramgate(&["check", &pod, "-o", "json"])
+        .env("KUBECONFIG", &kubeconfig)
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["items"][0]["placement"][0]["node"], "gpu-live");
+}
+
+#[test]
+fn a_cluster_that_cannot_be_reached_is_an_error_with_a_way_out() {
+    let folder = Folder::new();
+    // A port that was ours a moment ago and on which nobody listens now.
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    let text = kubeconfig_of(nobody);
+    let kubeconfig = folder.write("kubeconfig", text);
+    let output = run(&["top", "--kubeconfig", &kubeconfig]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("--cluster-state FILE"),
+        "{}",
+        stderr(&output)
+    );
+    let output = run(&["top", "--kubeconfig", "/no/such/kubeconfig"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("/no/such/kubeconfig"),
+        "{}",
+        stderr(&output)
+    );
+}

@@ -79,7 +79,7 @@ impl Cluster {
         let reference = workload.object.clone();
         let old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
-        let mut verdict = self.judge(&workload, old);
+        let (mut verdict, ours) = self.judge(&workload, old);
         if let Some(malformed) = &verdict.malformed {
             return Err(object
                 .error(format!("{} {:?}: {malformed}", reference.kind, reference.name))
@@ -94,13 +94,15 @@ impl Cluster {
             }
             self.snapshot.join(workload, &mut self.ledger);
         }
-        Ok(verdict.judged.then_some(Judged {
+        Ok(ours.then_some(Judged {
             object: reference,
             verdict,
         }))
     }
 
-    fn judge(&self, workload: &Workload, old: Option<Workload>) -> Verdict {
+    /// The verdict, and whether it is one that a user wants to see: a change that asks for nothing new is let through
+    /// unjudged, but the object asks for a GPU all the same.
+    fn judge(&self, workload: &Workload, old: Option<Workload>) -> (Verdict, bool) {
         let policies = Arc::clone(self.ledger.policies());
         let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
         let policy = policies.for_pod(&namespace_labels, &workload.pod.metadata.labels, None);
@@ -122,7 +124,10 @@ impl Cluster {
             &policies,
             self.snapshot.sources(policy.read_config_maps),
         );
-        decision::judge(&prepared, &self.ledger)
+        let verdict = decision::judge(&prepared, &self.ledger);
+        let stands_for_itself = workload.controller.is_none() && !workload.deleting;
+        let ours = verdict.judged || (prepared.concerns_gpus() && stands_for_itself);
+        (verdict, ours)
     }
 
     /// The object as it is stored: with the changes that the policy makes to it.

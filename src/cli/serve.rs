@@ -12,7 +12,8 @@ use crate::document::DeviceRow;
 use crate::ledger::Ledger;
 use crate::server::backend::Clock;
 use crate::server::{
-    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage, termination,
+    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage,
+    termination,
 };
 use crate::snapshot::Snapshot;
 
@@ -62,14 +63,25 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
     snapshot.fill(&mut ledger);
     let ledger = Arc::new(Mutex::new(ledger));
     let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), Clock::start()));
-    let backend = Backend::new(decider, Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))));
+    let backend = Backend::new(
+        decider,
+        Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))),
+    );
     let metrics = Arc::new(Metrics::new());
     let bound = bind(args, backend, Readiness::awaiting(&[]), metrics, &ledger).await?;
     if let Some(folder) = args.policy_dir.clone() {
         let facts = Arc::clone(&snapshot);
         // Policies decide how nodes and invocations are read.
         let afterwards = Box::new(move |ledger: &mut Ledger| facts.fill(ledger));
-        tokio::spawn(reload::Reload { folder, snapshot, ledger, afterwards }.follow());
+        tokio::spawn(
+            reload::Reload {
+                folder,
+                snapshot,
+                ledger,
+                afterwards,
+            }
+            .follow(),
+        );
     }
     bound.run(termination()).await;
     Ok(())
@@ -96,7 +108,10 @@ async fn bind(
         metrics,
         page: page(Arc::clone(ledger)),
     };
-    let bound = server.bind().await.map_err(|error| Failure::new(error.to_string()))?;
+    let bound = server
+        .bind()
+        .await
+        .map_err(|error| Failure::new(error.to_string()))?;
     if let (Ok(reviews), Ok(status)) = (bound.address(), bound.status_address()) {
         output::note(&format!(
             "listening on https://{reviews} (/mutate, /validate) and http://{status} (status)"
@@ -114,14 +129,20 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
         "node",
         move || {
             let over = over.lock().unwrap_or_else(PoisonError::into_inner).over_budget();
-            over.into_iter().map(|device| (device.node.to_string(), device.times_budget())).collect()
+            over.into_iter()
+                .map(|device| (device.node.to_string(), device.times_budget()))
+                .collect()
         },
     );
     let reserved = Arc::clone(ledger);
-    metrics.gauge("reservations", "Admitted pods that have not been seen yet", move || {
-        let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
-        u32::try_from(count).ok().map(f64::from)
-    });
+    metrics.gauge(
+        "reservations",
+        "Admitted pods that have not been seen yet",
+        move || {
+            let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
+            u32::try_from(count).ok().map(f64::from)
+        },
+    );
 }
 
 fn certificates(args: &Serve) -> Result<Certificates, Failure> {

@@ -1,11 +1,13 @@
 //! The cluster that a command is about: snapshots, the embedded example, or a live API server.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::args::ClusterArgs;
 use super::{Failure, input};
 use crate::manifest::{self, Limits, ManifestError, Object};
 use crate::snapshot::Snapshot;
+
+mod live;
 
 /// The example cluster that needs no Kubernetes.
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");
@@ -14,7 +16,7 @@ const EXAMPLE_NAME: &str = "examples/cluster.yaml (built in)";
 /// Reads the cluster that `check` and `top` are asked about.
 pub(super) fn of(args: &ClusterArgs) -> Result<Snapshot, Failure> {
     if args.cluster_state.is_empty() {
-        return live_snapshot(args.kubeconfig.as_deref());
+        return live::snapshot(args.kubeconfig.as_deref());
     }
     from_files(&args.cluster_state)
 }
@@ -68,12 +70,4 @@ pub(super) fn take_context(
         }
     }
     Ok(rest)
-}
-
-/// Reads a live cluster.
-fn live_snapshot(_kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
-    Err(Failure::new(
-        "give the cluster by --cluster-state FILE; \
-         write the file with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
-    ))
 }

@@ -14,7 +14,9 @@ pub(super) fn run(args: &WebhookConfig) -> Result<(), Failure> {
     let registrations = webhook_config(&target, Some(&authority(args)?));
     match args.output {
         Output::Text => output::print(&yaml(&registrations)?),
-        Output::Json => output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": registrations})),
+        Output::Json => {
+            output::print_json(&json!({"apiVersion": "v1", "kind": "List", "items": registrations}))
+        }
     }
 }
 
@@ -67,9 +69,14 @@ mod tests {
     fn the_yaml_reads_back_as_what_was_written() {
         let target = Target::Url("https://127.0.0.1:8443".to_owned());
         let registrations = webhook_config(&target, Some("-----BEGIN CERTIFICATE-----\nAAAA\n"));
-        let text = yaml(&registrations).map_err(|failure| failure.to_string()).unwrap();
-        let read: Vec<_> =
-            objects(text.as_bytes(), "out", Limits::INPUT).unwrap().into_iter().map(|object| object.value).collect();
+        let text = yaml(&registrations)
+            .map_err(|failure| failure.to_string())
+            .unwrap();
+        let read: Vec<_> = objects(text.as_bytes(), "out", Limits::INPUT)
+            .unwrap()
+            .into_iter()
+            .map(|object| object.value)
+            .collect();
         assert_eq!(read, registrations);
     }
 }

@@ -33,10 +33,18 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         .map_err(|error| Failure::new(error.to_string()))?;
     let ledger = Arc::new(Mutex::new(Ledger::new(policies)));
     let clock = Clock::start();
-    let timing = Timing { reservation_ttl: args.reservation_ttl, ..Timing::default() };
+    let timing = Timing {
+        reservation_ttl: args.reservation_ttl,
+        ..Timing::default()
+    };
     let reader = Arc::new(PolicyReader(Arc::clone(&ledger)));
-    let cluster =
-        Cluster::new(client, Arc::clone(&ledger), reader, Arc::new(move || clock.now()), timing);
+    let cluster = Cluster::new(
+        client,
+        Arc::clone(&ledger),
+        reader,
+        Arc::new(move || clock.now()),
+        timing,
+    );
     let metrics = Arc::new(Metrics::new());
     metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
     let readiness = Readiness::awaiting(&[SYNCED]);
@@ -83,7 +91,9 @@ impl Reader for PolicyReader {
     }
 
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {
-        self.policies().for_pod(namespace_labels, &pod.metadata.labels, None).read_config_maps
+        self.policies()
+            .for_pod(namespace_labels, &pod.metadata.labels, None)
+            .read_config_maps
     }
 }
 
@@ -115,11 +125,17 @@ impl LookUps for ClusterLookUps {
     ) -> BoxFuture<'a, Option<Workload>> {
         Box::pin(async move {
             let found = self.0.workload(kind, namespace, name).await;
-            found.map_err(|error| tracing::warn!("a change of scale is not judged: {error}")).ok()
+            found
+                .map_err(|error| tracing::warn!("a change of scale is not judged: {error}"))
+                .ok()
         })
     }
 
-    fn owner_wants<'a>(&'a self, namespace: &'a str, owner: &'a OwnerReference) -> BoxFuture<'a, Option<u32>> {
+    fn owner_wants<'a>(
+        &'a self,
+        namespace: &'a str,
+        owner: &'a OwnerReference,
+    ) -> BoxFuture<'a, Option<u32>> {
         Box::pin(self.0.owner_wants(namespace, owner))
     }
 }

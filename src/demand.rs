@@ -186,7 +186,10 @@ fn amount(reading: &Reading) -> Option<Amount> {
     let unknown = |reading: &Reading| match (reading.engine, unresolved()) {
         (Engine::Unknown, Some(gap)) => Amount::Unknown {
             code: Code::Vg106,
-            why: format!("no known inference engine can be read from it ({}: {})", gap.field, gap.reason),
+            why: format!(
+                "no known inference engine can be read from it ({}: {})",
+                gap.field, gap.reason
+            ),
         },
         (Engine::Unknown, None) => Amount::Unknown {
             code: Code::Vg106,

@@ -119,7 +119,7 @@ impl Demand {
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
-            let readings = engine::read(pod, placed, sources, &rules);
+            let readings = engine::read(pod, placed, sources, rules);
             for reading in &readings {
                 demand.findings.extend(reading.findings.iter().cloned());
             }

@@ -149,9 +149,9 @@ pub(super) fn largest_fraction(
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
-            low = middle
+            low = middle;
         } else {
-            high = middle - 1
+            high = middle - 1;
         }
     }
     let fraction = at(low)?;

@@ -100,12 +100,12 @@ impl<'a> Survey<'a> {
             let first = names.first().and_then(|name| ledger.nodes.get(name));
             let notes = first.map_or(&[][..], |entry| &entry.node.notes);
             let candidate = Candidate {
-                notes,
                 index,
                 class,
                 weighed,
                 policy,
                 names,
+                notes,
             };
             if candidate.refuses() {
                 survey.refusing.push(candidate);

@@ -330,11 +330,11 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         if moved.len() >= MOST_MOVED {
             return None;
         }
-        let Some(asks) = Ask::of(ledger, holder) else {
+        let Some(theirs) = Ask::of(ledger, holder) else {
             continue;
         };
         overlay.without(holder);
-        moved.push((holder, asks));
+        moved.push((holder, theirs));
     }
     let asks: Vec<&Ask> = std::iter::once(ask)
         .chain(moved.iter().map(|(_, ask)| ask))

@@ -136,6 +136,10 @@ impl Ledger {
     /// A node appeared or changed.
     pub fn set_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
+        // A kubelet's heartbeat changes nothing of what is read here.
+        if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
+            return;
+        }
         let mut here: BTreeSet<Arc<str>> = self
             .nodes
             .get(&name)
@@ -320,11 +324,10 @@ impl Ledger {
             .collect()
     }
 
-    /// Whether a controller has reservations from before `before` whose pods have not been seen.
+    /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
-    pub fn has_waiting(&self, controller_uid: &str, before: Moment) -> bool {
-        self.reservations()
-            .any(|holder| holder.since < before && holder.controller.as_deref() == Some(controller_uid))
+    pub fn has_waiting(&self, controller_uid: &str) -> bool {
+        self.reservations().any(|holder| holder.controller.as_deref() == Some(controller_uid))
     }
 
     /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations

@@ -98,6 +98,13 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 /// Folders below folders: deep enough for any repository, and an end to links that lead in circles.
 const MAX_FOLDERS: usize = 32;
 
+/// Whether a folder holds no manifests: no policies is a valid set of policies, unlike no input.
+pub(super) fn is_empty(folder: &Path) -> Result<bool, Failure> {
+    let mut found = Vec::new();
+    manifests_below(folder, 0, &mut found)?;
+    Ok(found.is_empty())
+}
+
 /// Collects the manifests below a folder, sorted by path.
 fn manifests_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Result<(), Failure> {
     if depth > MAX_FOLDERS {

@@ -28,6 +28,9 @@ fn from_folder(folder: Option<&Path>) -> Result<Vec<Document>, Failure> {
             folder.display()
         )));
     }
+    if input::is_empty(folder)? {
+        return Ok(documents);
+    }
     input::each(&[folder.to_owned()], input::MAX_INPUT_BYTES, &mut |source| {
         let text = String::from_utf8(source.bytes)
             .map_err(|_| Failure::new(format!("{}: is not UTF-8; save the file as UTF-8", source.name)))?;
@@ -40,6 +43,9 @@ fn from_folder(folder: Option<&Path>) -> Result<Vec<Document>, Failure> {
 /// The content of a policy folder, to see whether it has changed.
 pub(super) fn content(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Failure> {
     let mut files = Vec::new();
+    if input::is_empty(folder)? {
+        return Ok(files);
+    }
     input::each(&[folder.to_owned()], input::MAX_INPUT_BYTES, &mut |source| {
         files.push((source.name, source.bytes));
         Ok(())

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::device::{GpuNode, is_slot_resource};
-use crate::engine::{Sources, containers};
+use crate::device::GpuNode;
+use crate::engine::{self, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::units::Mib;
-use crate::workload::pod::{Node, Pod, Resources};
+use crate::workload::pod::{Node, Pod};
+use crate::workload::slots;
 
 /// A device group above its budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,103 +107,19 @@ pub trait Reader: Send + Sync + 'static {
     /// The devices of a node; `None` for a node that has none and costs nothing.
     fn node(&self, node: &Node) -> Option<GpuNode>;
 
-    /// Whether a pod holds device memory or says so itself. Any other pod is dropped right after decoding.
+    /// Whether a pod is counted at all: the same test that decides whether a review of it is judged. Any other pod is
+    /// dropped right after decoding.
     fn counts(&self, pod: &Pod) -> bool {
-        asks_for_slots(pod)
-            || pod
-                .metadata
-                .annotations
-                .keys()
-                .any(|key| key.starts_with("vramgate.io/"))
+        slots::asks_for_gpu(pod)
     }
 
     /// Names of the ConfigMaps that a reading of the pod could use.
     fn config_maps(&self, pod: &Pod) -> BTreeSet<String> {
-        named_config_maps(pod)
+        engine::config_maps(pod)
     }
 
     /// Whether the policy of the pod lets its ConfigMaps be read.
     fn may_read_config_maps(&self, _pod: &Pod, _namespace_labels: &BTreeMap<String, String>) -> bool {
         true
-    }
-}
-
-fn asks_for_slots(pod: &Pod) -> bool {
-    let names_slot = |resources: &Resources| {
-        let mut amounts = resources.limits.iter().chain(&resources.requests);
-        amounts.any(|(name, amount)| is_slot_resource(name) && amount.0 != "0")
-    };
-    containers(pod).any(|placed| names_slot(&placed.container.resources))
-}
-
-/// ConfigMaps of environment variables and volumes.
-fn named_config_maps(pod: &Pod) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for placed in containers(pod) {
-        for source in placed
-            .container
-            .env
-            .iter()
-            .filter_map(|variable| variable.value_from.as_ref())
-        {
-            names.extend(source.config_map_key_ref.as_ref().map(|key| key.name.clone()));
-        }
-        for source in &placed.container.env_from {
-            names.extend(source.config_map_ref.as_ref().map(|whole| whole.name.clone()));
-        }
-    }
-    for volume in &pod.spec.volumes {
-        names.extend(volume.config_map.as_ref().map(|whole| whole.name.clone()));
-    }
-    names.remove("");
-    names
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    struct Plain;
-
-    impl Reader for Plain {
-        fn node(&self, _node: &Node) -> Option<GpuNode> {
-            None
-        }
-    }
-
-    fn pod(json: serde_json::Value) -> Pod {
-        serde_json::from_value(json).unwrap()
-    }
-
-    #[test]
-    fn a_pod_counts_by_its_slots_or_by_its_annotations() {
-        let limits = |name: &str, amount: &str| {
-            pod(
-                serde_json::json!({"spec": {"containers": [{"name": "a", "resources": {"limits": {name: amount}}}]}}),
-            )
-        };
-        assert!(Plain.counts(&limits("nvidia.com/gpu", "1")));
-        assert!(Plain.counts(&limits("nvidia.com/mig-1g.10gb", "2")));
-        assert!(!Plain.counts(&limits("nvidia.com/gpu", "0")));
-        assert!(!Plain.counts(&limits("cpu", "4")));
-        let init = serde_json::json!({"spec": {"initContainers": [
-            {"name": "a", "resources": {"limits": {"nvidia.com/gpu.shared": 1}}}]}});
-        assert!(Plain.counts(&pod(init)));
-        let declared =
-            serde_json::json!({"metadata": {"annotations": {"vramgate.io/gpu-memory.main": "20Gi"}}});
-        assert!(Plain.counts(&pod(declared)));
-        assert!(!Plain.counts(&Pod::default()));
-    }
-
-    #[test]
-    fn config_maps_of_variables_and_volumes_are_named_once() {
-        let pod = pod(serde_json::json!({"spec": {
-            "containers": [{"name": "a",
-                "env": [{"name": "X", "valueFrom": {"configMapKeyRef": {"name": "one", "key": "x"}}},
-                        {"name": "Y", "value": "plain"}],
-                "envFrom": [{"configMapRef": {"name": "two"}}, {"secretRef": {"name": "not-this"}}]}],
-            "volumes": [{"name": "v", "configMap": {"name": "one"}}, {"name": "w", "configMap": {"name": "three"}}]}}));
-        let names: Vec<_> = Plain.config_maps(&pod).into_iter().collect();
-        assert_eq!(names, ["one", "three", "two"]);
     }
 }

@@ -39,11 +39,7 @@ impl Metrics {
             "Complete lists read from the API server",
             self.lists.clone(),
         );
-        registry.register(
-            "watch_events",
-            "Events of the watches",
-            self.events.clone(),
-        );
+        registry.register("watch_events", "Events of the watches", self.events.clone());
         registry.register(
             "watch_failures",
             "Lists and watches that failed, by reason",
@@ -144,8 +140,7 @@ struct Ages(Arc<Freshness>);
 impl Collector for Ages {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
         let help = "Seconds since a watch last told something or was connected";
-        let mut metric =
-            encoder.encode_descriptor("cache_age_seconds", help, None, MetricType::Gauge)?;
+        let mut metric = encoder.encode_descriptor("cache_age_seconds", help, None, MetricType::Gauge)?;
         for watched in Watched::ALL {
             let seconds = Duration::as_secs_f64(&self.0.age_of(watched));
             let labels = [("watch", watched.as_str())];

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::demand::Demand;
 use crate::demand::weigh::Weighed;
-use crate::device::{DeviceKind, Pool};
+use crate::device::{DeviceKind, FactNote, Pool};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity};
 use crate::ledger::Ledger;
 use crate::ledger::nodes::Class;
@@ -26,6 +26,8 @@ pub(super) struct Candidate<'a> {
     pub(super) policy: PolicyRef,
     /// Some of the nodes that match.
     pub(super) names: Vec<Arc<str>>,
+    /// What the first of them leaves open.
+    notes: &'a [FactNote],
 }
 
 impl Candidate<'_> {
@@ -95,7 +97,10 @@ impl<'a> Survey<'a> {
                 continue;
             }
             let policy = policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
+            let first = names.first().and_then(|name| ledger.nodes.get(name));
+            let notes = first.map_or(&[][..], |entry| &entry.node.notes);
             let candidate = Candidate {
+                notes,
                 index,
                 class,
                 weighed,
@@ -180,7 +185,7 @@ impl<'a> Survey<'a> {
             for kind in &self.refusing {
                 findings.extend(excluded(kind));
             }
-            findings.extend(self.unknown_size());
+            findings.extend(self.facts(demand));
         }
         for finding in &mut findings {
             if !template.as_str().is_empty() {
@@ -238,23 +243,27 @@ impl<'a> Survey<'a> {
         crate::demand::weigh::under(&self.base, finding)
     }
 
-    fn unknown_size(&self) -> Option<Finding> {
-        let kind = self.accepting.iter().find(|kind| {
-            let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
-            asked
-                .into_iter()
-                .any(|(pool, standing)| standing.slots > 0 && lacks_size(pool))
-        })?;
-        let name = kind.names.first()?;
-        let finding = Finding::new(
-            Code::Vg704,
-            FieldPath::default(),
-            format!(
-                "node {name} has no label nvidia.com/gpu.memory and its product is not in the catalogue: fractions \
-                 are summed there, overheads cannot be"
-            ),
-        );
-        Some(crate::demand::weigh::under(&kind.policy, finding))
+    /// What is not known of the devices on which the pod could stand.
+    fn facts(&self, demand: &Demand) -> Vec<Finding> {
+        let mut findings = Vec::new();
+        for kind in &self.accepting {
+            let Some(name) = kind.names.first() else { continue };
+            let mut tell = |message: String| {
+                let finding = Finding::new(Code::Vg704, FieldPath::default(), message);
+                findings.push(crate::demand::weigh::under(&kind.policy, finding));
+            };
+            let mut asked = kind.class.pools.iter().zip(&kind.weighed.standings);
+            if asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool)) {
+                tell(format!(
+                    "node {name} has no label nvidia.com/gpu.memory and its product is not in the catalogue: \
+                     fractions are summed there, overheads cannot be"
+                ));
+            }
+            for note in kind.notes.iter().filter(|note| demand.resources().any(|asked| *asked == *note.resource)) {
+                tell(format!("node {name}: {}", note.message));
+            }
+        }
+        findings
     }
 }
 

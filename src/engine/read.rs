@@ -41,10 +41,10 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
             .iter()
             .any(|pattern| image::matches(pattern, &container.image))
     });
-    let ruled = rule
+    let stated = rule
         .and_then(|rule| rule.engine.as_deref())
         .and_then(Engine::from_name);
-    let by_image = READERS.iter().copied().find(|reader| match ruled {
+    let by_image = READERS.iter().copied().find(|reader| match stated {
         Some(engine) => reader.engine() == engine,
         None => reader.entrypoint(&image).is_some(),
     });
@@ -58,7 +58,7 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         None => by_image.and_then(|reader| {
             reader
                 .entrypoint(&image)
-                .or_else(|| ruled.map(|_| default_entrypoint(reader.engine())))
+                .or_else(|| stated.map(|_| default_entrypoint(reader.engine())))
                 .filter(|words| !words.is_empty())
         }),
     };

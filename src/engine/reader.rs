@@ -121,39 +121,9 @@ impl Context<'_> {
         reading
     }
 
-    /// An option of an engine whose parser is not modelled: the value after the last of `names`, as the next word or
-    /// after `=`.
-    pub(super) fn option<'w>(&self, words: &'w [Word<'_>], names: &[&str]) -> Option<Flag<'w>> {
-        let mut found = None;
-        for (index, word) in words.iter().enumerate() {
-            for name in names {
-                let Some(rest) = word.text.strip_prefix(name) else {
-                    continue;
-                };
-                if rest.is_empty() {
-                    if let Some(value) = words.get(index + 1) {
-                        found = Some(Flag {
-                            text: &value.text,
-                            known: value.certainty == Certainty::Known,
-                            word: value,
-                        });
-                    }
-                } else if let Some(text) = rest.strip_prefix('=') {
-                    let known = match word.certainty {
-                        Certainty::Known => true,
-                        Certainty::From(at) => at > word.text.len(),
-                        Certainty::Many => false,
-                    };
-                    found = Some(Flag { text, known, word });
-                }
-            }
-        }
-        found
-    }
-
-    /// The same as text, where it is known; otherwise it is noted as unresolved.
+    /// The value of an option as text, where it is known; otherwise it is noted as unresolved.
     pub(super) fn text(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<String> {
-        let flag = self.option(words, names)?;
+        let flag = Flag::last(words, names)?;
         if flag.known {
             return Some(flag.text.to_owned());
         }
@@ -207,6 +177,38 @@ pub(super) struct Flag<'w> {
     pub(super) text: &'w str,
     pub(super) known: bool,
     pub(super) word: &'w Word<'w>,
+}
+
+impl<'w> Flag<'w> {
+    /// An option of an engine whose parser is not modelled: the value after the last of `names`, as the next word or
+    /// after `=`.
+    pub(super) fn last(words: &'w [Word<'_>], names: &[&str]) -> Option<Self> {
+        let mut found = None;
+        for (index, word) in words.iter().enumerate() {
+            for name in names {
+                let Some(rest) = word.text.strip_prefix(name) else {
+                    continue;
+                };
+                if rest.is_empty() {
+                    if let Some(value) = words.get(index + 1) {
+                        found = Some(Self {
+                            text: &value.text,
+                            known: value.certainty == Certainty::Known,
+                            word: value,
+                        });
+                    }
+                } else if let Some(text) = rest.strip_prefix('=') {
+                    let known = match word.certainty {
+                        Certainty::Known => true,
+                        Certainty::From(at) => at > word.text.len(),
+                        Certainty::Many => false,
+                    };
+                    found = Some(Self { text, known, word });
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Whether the container asks for anything that is a GPU or another accelerator.

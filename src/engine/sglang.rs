@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::reader::{Context, Reader};
+use super::reader::{Context, Flag, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use crate::invocation::prefix::{Program, program};
 use crate::invocation::{Command, Word};
@@ -53,7 +53,7 @@ impl Reader for Sglang {
             _ => "launch-server".to_owned(),
         });
         reading.memory.source = MemorySource::EngineAuto;
-        if let Some(flag) = context.option(words, &FRACTION) {
+        if let Some(flag) = Flag::last(words, &FRACTION) {
             reading.memory.path = flag.word.item.path(&context.path);
             if flag.known {
                 reading.memory.value = Some(flag.text.to_owned());
@@ -132,10 +132,7 @@ impl Reader for Sglang {
             .text(&mut reading, words, &["--kv-cache-dtype"])
             .or_else(|| Some("auto".to_owned()));
         reading.eager = words.iter().any(|word| word.text == "--disable-cuda-graph");
-        if context
-            .option(words, &["--device"])
-            .is_some_and(|flag| flag.text == "cpu")
-        {
+        if Flag::last(words, &["--device"]).is_some_and(|flag| flag.text == "cpu") {
             reading.memory.kind = MemoryKind::None;
             reading.parallelism.devices = 0;
         }

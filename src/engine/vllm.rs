@@ -104,6 +104,6 @@ pub(super) fn version_of(image: &Image<'_>) -> Option<Version> {
         return None;
     }
     // `nvcr.io/nvidia/vllm:25.09-py3` counts months; vendors' own numbers begin above zero too.
-    let most = if name == "vllm-openai" { 1 } else { 0 };
+    let most = u16::from(name == "vllm-openai");
     image.version().filter(|version| version.0[0] <= most)
 }

@@ -1,13 +1,15 @@
 //! A container's environment variables, and Kubernetes' own expansion of `$(VAR)`.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::{Certainty, Item, Word};
 use crate::engine::{LookUp, Sources};
 use crate::workload::pod::{Container, EnvVarSource, Pod};
 
-/// Longest text that a value is expanded to; each step can double it.
-const LONGEST: usize = 1 << 17;
+/// Bytes of values that are put in place of names for one container, all in all; each step could double them. What is
+/// searched for a name counts too.
+const MOST: usize = 1 << 22;
 
 /// Where a variable is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ pub struct Environment<'a> {
     variables: Vec<Variable<'a>>,
     /// Sources that could not be read as a whole, so that any variable may come from them.
     unread: Vec<String>,
+    spent: Cell<usize>,
 }
 
 /// The outcome of a look-up by name.
@@ -49,23 +52,18 @@ impl<'a> Environment<'a> {
         let namespace = namespace(pod);
         let mut environment = Self {
             variables: Vec::with_capacity(container.env.len()),
-            unread: Vec::new(),
+            ..Self::default()
         };
         for (index, from) in container.env_from.iter().enumerate() {
             if let Some(map) = &from.config_map_ref {
                 match sources.config_map(namespace, &map.name) {
                     LookUp::Found(data) => {
-                        environment
-                            .variables
-                            .extend(data.iter().map(|(key, value)| Variable {
-                                name: if from.prefix.is_empty() {
-                                    Cow::Borrowed(key.as_str())
-                                } else {
-                                    Cow::Owned(format!("{}{key}", from.prefix))
-                                },
-                                value: Ok(Cow::Borrowed(value.as_str())),
-                                origin: Origin::EnvFrom(index),
-                            }))
+                        let variable = |(key, value): (&String, &'a String)| Variable {
+                            name: Cow::Owned(format!("{}{key}", from.prefix)),
+                            value: Ok(Cow::Borrowed(value.as_str())),
+                            origin: Origin::EnvFrom(index),
+                        };
+                        environment.variables.extend(data.iter().map(variable));
                     }
                     LookUp::Missing if map.optional => {}
                     LookUp::Missing => {
@@ -172,8 +170,11 @@ impl<'a> Environment<'a> {
                 changed = true;
             } else if let Some((name, after)) = rest.strip_prefix("$(").and_then(|body| body.split_once(')'))
             {
+                let spent = self.spent.get() + self.variables.len() / 8;
+                self.spent.set(spent);
                 match self.find(name) {
-                    Found::Value(value) if out.len() + value.len() <= LONGEST => {
+                    Found::Value(value) if spent + value.len() <= MOST => {
+                        self.spent.set(spent + value.len());
                         out.push_str(value);
                         changed = true;
                     }

@@ -156,7 +156,10 @@ pub(crate) fn program<'w>(words: &'w [Word<'_>]) -> Option<(Program<'w>, usize)>
         .is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit() || b == b'.'));
     if !is_python {
         return Some((
-            if name.ends_with(".py") {
+            if std::path::Path::new(name)
+                .extension()
+                .is_some_and(|kind| kind == "py")
+            {
                 Program::PythonFile(&first.text)
             } else {
                 Program::Binary(name)

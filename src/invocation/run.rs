@@ -4,13 +4,19 @@ use std::borrow::Cow;
 
 use super::environment::Found;
 use super::prefix::{self, base_name};
-use super::shell::{self, Kind, Otherwise, Piece, Token};
+use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
+
+mod arithmetic;
+mod expand;
+mod field;
 
 /// Scripts within scripts that are followed.
 const DEEPEST: u8 = 8;
-/// Words and programs that are kept; a script beyond is not read.
+/// Programs that a script may start; one beyond is not read.
 const MOST: usize = 10_000;
+/// Bytes of scripts and of the words that they become, all in all: a variable that doubles itself ends here.
+const MOST_BYTES: usize = 1 << 22;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
@@ -18,6 +24,7 @@ pub(super) struct Runner<'a, 'e> {
     positional: Vec<Word<'a>>,
     depth: u8,
     budget: usize,
+    bytes: usize,
     pub(super) commands: Vec<Command<'a>>,
     pub(super) opaque: Option<String>,
     pub(super) script: bool,
@@ -53,6 +60,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             positional: Vec::new(),
             depth: 0,
             budget: MOST,
+            bytes: MOST_BYTES,
             commands: Vec::new(),
             opaque: None,
             script: false,
@@ -128,7 +136,19 @@ impl<'a, 'e> Runner<'a, 'e> {
         );
     }
 
+    /// Takes `bytes` off what may still be read; false where that is used up.
+    fn spend(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.saturating_sub(bytes);
+        if self.bytes == 0 {
+            self.give_up("the script is too long");
+        }
+        self.bytes > 0
+    }
+
     fn run_text(&mut self, text: &str, site: Site) {
+        if !self.spend(text.len()) {
+            return;
+        }
         let (tokens, unread) = shell::lex(text);
         self.tokens(&tokens, site);
         if let Some(reason) = unread {
@@ -460,368 +480,6 @@ impl<'a, 'e> Runner<'a, 'e> {
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
-    }
-
-    /// The text of an assigned value: no splitting.
-    fn joined(&mut self, pieces: &[Piece], site: Site) -> Word<'a> {
-        let quoted: Vec<Piece> = pieces
-            .iter()
-            .cloned()
-            .map(|piece| match piece {
-                Piece::Variable { name, otherwise, .. } => Piece::Variable {
-                    name,
-                    otherwise,
-                    quoted: true,
-                },
-                Piece::Unreadable { raw, .. } => Piece::Unreadable { raw, quoted: true },
-                other => other,
-            })
-            .collect();
-        let mut words = Vec::new();
-        self.fields(&quoted, None, site, &mut words);
-        let mut words = words.into_iter();
-        let mut first = words.next().unwrap_or(Word::literal(""));
-        for more in words {
-            first.text = Cow::Owned(format!("{} {}", first.text, more.text));
-            if more.certainty != Certainty::Known {
-                first.certainty = more.certainty;
-                first.reason = more.reason;
-            }
-        }
-        first
-    }
-
-    /// The words that a word of the script becomes.
-    fn fields(&mut self, pieces: &[Piece], token: Option<&Token>, site: Site, out: &mut Vec<Word<'a>>) {
-        let from = out.len();
-        let mut field = Field::default();
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => field.text(text),
-                Piece::Arithmetic(inner) => match self.arithmetic(inner) {
-                    Ok(number) => field.text(&number.to_string()),
-                    Err(reason) => field.unknown(&format!("$(({inner}))"), &reason, false),
-                },
-                Piece::Unreadable { raw, quoted } => {
-                    let reason = self.reason_of(raw);
-                    field.unknown(raw, &reason, !quoted);
-                }
-                Piece::Variable { name, quoted, .. } if name == "@" || name == "*" => {
-                    let words: Vec<Word<'a>> = self.positional.iter().skip(1).cloned().collect();
-                    field.words(words, *quoted, out);
-                }
-                Piece::Array { name, quoted } => match self.look_up(name) {
-                    Variable::Array(words) => field.words(words, *quoted, out),
-                    Variable::Text(text) => field.value(&text, *quoted, out),
-                    Variable::Unknown(reason) => field.unknown(&format!("${{{name}[@]}}"), &reason, true),
-                    Variable::Unset => {
-                        field.unknown(&format!("${{{name}[@]}}"), &format!("{name} is not set"), true)
-                    }
-                },
-                Piece::Variable {
-                    name,
-                    otherwise,
-                    quoted,
-                } => {
-                    self.variable(name, otherwise.as_ref(), *quoted, site, &mut field, out);
-                }
-            }
-        }
-        field.end(out);
-        // One word that stands where it is written keeps its place.
-        if let Some(token) = token
-            && out.len() == from + 1
-            && let Some(word) = out.last_mut()
-            && word.item == Item::Elsewhere
-        {
-            word.item = site.item;
-            word.span = site.aligned.then(|| token.span.clone());
-        }
-    }
-
-    fn variable(
-        &mut self,
-        name: &str,
-        otherwise: Option<&(Otherwise, Vec<Piece>)>,
-        quoted: bool,
-        site: Site,
-        field: &mut Field,
-        out: &mut Vec<Word<'a>>,
-    ) {
-        let value = if name.len() == 1 && "#?!$-".contains(name) {
-            Variable::Unknown(format!("${name} is known only when the script runs"))
-        } else {
-            self.look_up(name)
-        };
-        let raw = format!("${{{name}}}");
-        match (value, otherwise) {
-            (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),
-            (Variable::Unknown(reason), _) => field.unknown(&raw, &reason, !quoted),
-            (Variable::Text(text), Some((Otherwise::Alternative { empty }, word))) => {
-                if !(*empty && text.is_empty()) {
-                    let word = self.joined(word, site);
-                    field.word(&word, quoted, out);
-                }
-            }
-            (Variable::Unset, Some((Otherwise::Alternative { .. }, _))) => {}
-            (Variable::Text(text), Some((Otherwise::Use { empty: true, assign }, word)))
-                if text.is_empty() =>
-            {
-                self.default(name, *assign, word, quoted, site, field, out);
-            }
-            (Variable::Text(text), _) => field.value(&text, quoted, out),
-            (Variable::Unset, Some((Otherwise::Use { assign, .. }, word))) => {
-                self.default(name, *assign, word, quoted, site, field, out);
-            }
-            (Variable::Unset, _) if name.bytes().all(|b| b.is_ascii_digit()) => {}
-            (Variable::Unset, _) => {
-                let reason = format!("{name} is not set in the container; the image may set it");
-                field.unknown(&raw, &reason, !quoted);
-            }
-        }
-    }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the arguments of the expansion that calls it"
-    )]
-    fn default(
-        &mut self,
-        name: &str,
-        assign: bool,
-        word: &[Piece],
-        quoted: bool,
-        site: Site,
-        field: &mut Field,
-        out: &mut Vec<Word<'a>>,
-    ) {
-        if self.depth >= DEEPEST {
-            field.unknown(name, "defaults are nested too deeply", false);
-            return;
-        }
-        self.depth += 1;
-        let word = self.joined(word, site);
-        self.depth -= 1;
-        field.word(&word, quoted, out);
-        if assign {
-            self.assign(name, false, word, false);
-        }
-    }
-
-    /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
-    fn reason_of(&self, raw: &str) -> String {
-        let name = raw
-            .strip_prefix("$(")
-            .and_then(|rest| rest.strip_suffix(')'))
-            .unwrap_or_default();
-        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
-        match self.environment.find(name) {
-            Found::Unknown(why) if is_name => why.into_owned(),
-            _ => format!("{raw} is known only when the script runs"),
-        }
-    }
-
-    fn arithmetic(&mut self, inner: &str) -> Result<i64, String> {
-        let failed = || format!("$(({inner})) is known only when the script runs");
-        let pieces = shell::pieces(inner).ok_or_else(failed)?;
-        let site = Site {
-            item: Item::Elsewhere,
-            aligned: false,
-        };
-        if self.depth >= DEEPEST {
-            return Err(failed());
-        }
-        self.depth += 1;
-        let word = self.joined(&pieces, site);
-        self.depth -= 1;
-        if word.certainty != Certainty::Known {
-            return Err(word.reason.map_or_else(failed, Cow::into_owned));
-        }
-        let mut sum = Sum {
-            text: word.text.as_bytes(),
-            at: 0,
-            depth: 0,
-            runner: self,
-        };
-        let value = sum.expression(0).ok_or_else(failed)?;
-        sum.blanks();
-        if sum.at == sum.text.len() {
-            Ok(value)
-        } else {
-            Err(failed())
-        }
-    }
-}
-
-/// Integer arithmetic by precedence.
-struct Sum<'s, 'r, 'a, 'e> {
-    text: &'s [u8],
-    at: usize,
-    depth: u8,
-    runner: &'r Runner<'a, 'e>,
-}
-
-impl Sum<'_, '_, '_, '_> {
-    fn blanks(&mut self) {
-        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
-            self.at += 1;
-        }
-    }
-
-    fn expression(&mut self, weakest: u8) -> Option<i64> {
-        let mut left = self.operand()?;
-        loop {
-            self.blanks();
-            let (strength, operator) = match self.text.get(self.at) {
-                Some(operator @ (b'+' | b'-')) => (1, *operator),
-                Some(operator @ (b'*' | b'/' | b'%')) => (2, *operator),
-                _ => return Some(left),
-            };
-            if strength <= weakest || self.text.get(self.at + 1) == Some(&b'=') {
-                return Some(left);
-            }
-            self.at += 1;
-            let right = self.expression(strength)?;
-            left = match operator {
-                b'+' => left.checked_add(right)?,
-                b'-' => left.checked_sub(right)?,
-                b'*' => left.checked_mul(right)?,
-                b'/' => left.checked_div(right)?,
-                _ => left.checked_rem(right)?,
-            };
-        }
-    }
-
-    fn operand(&mut self) -> Option<i64> {
-        self.blanks();
-        self.depth += 1;
-        if self.depth > 64 {
-            return None;
-        }
-        let value = match self.text.get(self.at)? {
-            b'(' => {
-                self.at += 1;
-                let value = self.expression(0)?;
-                self.blanks();
-                (self.text.get(self.at)? == &b')').then_some(())?;
-                self.at += 1;
-                value
-            }
-            b'-' => {
-                self.at += 1;
-                self.operand()?.checked_neg()?
-            }
-            byte if byte.is_ascii_alphanumeric() || *byte == b'_' => {
-                let start = self.at;
-                while self
-                    .text
-                    .get(self.at)
-                    .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
-                {
-                    self.at += 1;
-                }
-                let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
-                if text.starts_with(|c: char| c.is_ascii_digit()) {
-                    text.parse().ok()?
-                } else if let Variable::Text(value) = self.runner.look_up(text) {
-                    value.trim().parse().ok()?
-                } else {
-                    return None;
-                }
-            }
-            _ => return None,
-        };
-        self.depth -= 1;
-        Some(value)
-    }
-}
-
-/// A word that is being put together.
-#[derive(Default)]
-struct Field {
-    text: String,
-    begun: bool,
-    unknown: Option<usize>,
-    many: bool,
-    reason: Option<String>,
-}
-
-impl Field {
-    fn text(&mut self, text: &str) {
-        self.begun = true;
-        self.many = false;
-        self.text.push_str(text);
-    }
-
-    fn unknown(&mut self, raw: &str, reason: &str, splits: bool) {
-        self.many = splits && !self.begun;
-        self.begun = true;
-        self.unknown.get_or_insert(self.text.len());
-        self.reason.get_or_insert_with(|| reason.to_owned());
-        self.text.push_str(raw);
-    }
-
-    fn end(&mut self, out: &mut Vec<Word<'_>>) {
-        let field = std::mem::take(self);
-        if !field.begun {
-            return;
-        }
-        let certainty = match field.unknown {
-            None => Certainty::Known,
-            Some(_) if field.many => Certainty::Many,
-            Some(at) => Certainty::From(at),
-        };
-        out.push(Word {
-            text: Cow::Owned(field.text),
-            certainty,
-            item: Item::Elsewhere,
-            span: None,
-            reason: field.reason.map(Cow::Owned),
-        });
-    }
-
-    /// A value: split at blanks where it is not quoted.
-    fn value(&mut self, text: &str, quoted: bool, out: &mut Vec<Word<'_>>) {
-        if quoted {
-            self.text(text);
-            return;
-        }
-        let blank = |c: char| matches!(c, ' ' | '\t' | '\n');
-        if text.starts_with(blank) {
-            self.end(out);
-        }
-        let mut parts = text.split(blank).filter(|part| !part.is_empty()).peekable();
-        while let Some(part) = parts.next() {
-            self.text(part);
-            if parts.peek().is_some() {
-                self.end(out);
-            }
-        }
-        if text.ends_with(blank) {
-            self.end(out);
-        }
-    }
-
-    fn word(&mut self, word: &Word<'_>, quoted: bool, out: &mut Vec<Word<'_>>) {
-        if word.certainty == Certainty::Known {
-            self.value(&word.text, quoted, out);
-        } else {
-            self.unknown(&word.text, word.reason.as_deref().unwrap_or("not known"), !quoted);
-        }
-    }
-
-    /// Several words, each a word of its own; the first and the last join what stands beside them.
-    fn words<'a>(&mut self, words: Vec<Word<'a>>, quoted: bool, out: &mut Vec<Word<'a>>) {
-        let alone = !self.begun;
-        for word in words {
-            let whole = alone && (quoted || !word.text.contains([' ', '\t', '\n']));
-            if whole {
-                out.push(word);
-            } else {
-                self.word(&word, quoted, out);
-                self.end(out);
-            }
-        }
     }
 }
 

@@ -68,6 +68,7 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
     let mut lexer = Lexer {
         text: script,
         at: 0,
+        depth: 0,
         here_documents: Vec::new(),
     };
     let mut tokens = Vec::new();
@@ -82,18 +83,30 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
 
 /// The pieces of one word that stands alone, such as the text of `$(( … ))` or of a default.
 pub(super) fn pieces(text: &str) -> Option<Vec<Piece>> {
+    pieces_at(text, 0)
+}
+
+fn pieces_at(text: &str, depth: u8) -> Option<Vec<Piece>> {
+    if depth > DEEPEST {
+        return None;
+    }
     let mut lexer = Lexer {
         text,
         at: 0,
+        depth,
         here_documents: Vec::new(),
     };
     let mut pieces = Vec::new();
     lexer.quoted(None, &mut pieces).ok().map(|()| pieces)
 }
 
+/// Defaults within defaults that are read.
+const DEEPEST: u8 = 16;
+
 struct Lexer<'s> {
     text: &'s str,
     at: usize,
+    depth: u8,
     here_documents: Vec<(String, bool)>,
 }
 
@@ -376,10 +389,12 @@ impl Lexer<'_> {
             Some(b'{') => {
                 self.at += 2;
                 let inner = self.balanced(b'{', b'}')?;
-                pieces.push(braced(&inner, quoted).unwrap_or_else(|| Piece::Unreadable {
-                    raw: self.text[start..self.at].to_owned(),
-                    quoted,
-                }));
+                pieces.push(
+                    braced(&inner, quoted, self.depth + 1).unwrap_or_else(|| Piece::Unreadable {
+                        raw: self.text[start..self.at].to_owned(),
+                        quoted,
+                    }),
+                );
             }
             Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
                 self.at += 1;
@@ -450,7 +465,7 @@ impl Lexer<'_> {
 }
 
 /// The inside of `${…}`.
-fn braced(inner: &str, quoted: bool) -> Option<Piece> {
+fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
     let special = inner.starts_with(['@', '*']);
     let length = if special {
         1
@@ -497,7 +512,7 @@ fn braced(inner: &str, quoted: bool) -> Option<Piece> {
         .unwrap_or(word);
     Some(Piece::Variable {
         name,
-        otherwise: Some((otherwise, pieces(word)?)),
+        otherwise: Some((otherwise, pieces_at(word, depth)?)),
         quoted,
     })
 }

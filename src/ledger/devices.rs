@@ -1,5 +1,6 @@
 //! The devices of the cluster as people look at them: what stands where, whatever admission had in mind.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::nodes::NodeEntry;
@@ -99,10 +100,20 @@ impl Ledger {
             .collect()
     }
 
-    /// Devices whose promises exceed their budget.
+    /// Devices whose promises exceed their budget. Looks closely only at nodes where that can be.
     #[must_use]
     pub fn over_budget(&self) -> Vec<DeviceView> {
-        self.devices().into_iter().filter(DeviceView::is_over).collect()
+        let elsewhere: BTreeSet<&Arc<str>> = self
+            .holders()
+            .filter(|holder| holder.place != holder.node)
+            .filter_map(|holder| holder.node.as_ref())
+            .collect();
+        self.nodes
+            .iter()
+            .filter(|(name, _)| elsewhere.contains(name) || self.is_over(name))
+            .flat_map(|(name, entry)| self.views(name, entry))
+            .filter(DeviceView::is_over)
+            .collect()
     }
 
     /// The devices of one node.

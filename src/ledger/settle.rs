@@ -85,7 +85,7 @@ impl Ledger {
         }
     }
 
-    fn is_over(&self, node: &str) -> bool {
+    pub(super) fn is_over(&self, node: &str) -> bool {
         let Some(entry) = self.nodes.get(node) else {
             return false;
         };

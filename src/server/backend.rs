@@ -14,9 +14,6 @@ use crate::ledger::{Ledger, Moment};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Workload, WorkloadKind, controller_of};
 
-/// A pod that was stored is shown by the watch well within this time.
-const SEEN_WITHIN_MS: u64 = 1_000;
-
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
     /// The ConfigMaps of these names, within 300 ms. `allowed` is the policy's `sources.configMaps`. What is not
@@ -42,7 +39,11 @@ pub trait LookUps: Send + Sync + 'static {
     }
 
     /// How many pods a controller wants at once; `None` where that cannot be told.
-    fn owner_wants<'a>(&'a self, _namespace: &'a str, _owner: &'a OwnerReference) -> BoxFuture<'a, Option<u32>> {
+    fn owner_wants<'a>(
+        &'a self,
+        _namespace: &'a str,
+        _owner: &'a OwnerReference,
+    ) -> BoxFuture<'a, Option<u32>> {
         Box::pin(std::future::ready(None))
     }
 }
@@ -98,7 +99,7 @@ pub trait Decider: Send + Sync + 'static {
     /// Gives a reservation back.
     fn release(&self, uid: &str);
 
-    /// Whether a controller has reservations whose pods have not been seen for a while.
+    /// Whether a controller has reservations whose pods have not been seen.
     fn has_waiting(&self, _controller_uid: &str) -> bool {
         false
     }
@@ -204,8 +205,7 @@ impl Decider for LedgerDecider {
     }
 
     fn has_waiting(&self, controller_uid: &str) -> bool {
-        let before = Moment(self.clock.now().0.saturating_sub(SEEN_WITHIN_MS));
-        self.lock().has_waiting(controller_uid, before)
+        self.lock().has_waiting(controller_uid)
     }
 
     fn trim(&self, controller_uid: &str, wants: u32) {
@@ -249,7 +249,7 @@ impl Drop for Reserved {
                 uid,
                 "the caller went away before the answer: reservation given back"
             );
-            self.metrics.released();
+            self.metrics.abandoned();
             self.decider.release(&uid);
         }
     }
@@ -293,8 +293,13 @@ impl Backend {
     /// Ends reservations of the pod's controller that it can no longer mean. Only asked where some have waited long.
     pub(super) async fn trim(&self, question: &Question, time: Duration) {
         let pod = &question.workload;
-        let Some(owner) = controller_of(&pod.pod.metadata).filter(|_| pod.kind == WorkloadKind::Pod) else { return };
-        if question.dry_run || question.operation != Operation::Create || !self.decider.has_waiting(&owner.uid) {
+        let Some(owner) = controller_of(&pod.pod.metadata).filter(|_| pod.kind == WorkloadKind::Pod) else {
+            return;
+        };
+        if question.dry_run
+            || question.operation != Operation::Create
+            || !self.decider.has_waiting(&owner.uid)
+        {
             return;
         }
         let look_up = self.look_ups.owner_wants(&pod.object.namespace, owner);

@@ -226,7 +226,7 @@ pub struct Metrics {
     refused: Family<RefusalLabels, Counter>,
     dropped: Family<DroppedLabels, Counter>,
     would_deny: Counter,
-    released: Counter,
+    abandoned: Counter,
     faults: Counter,
     reload_failures: Counter,
     connections: Gauge,
@@ -250,7 +250,7 @@ impl Metrics {
             refused: Family::default(),
             dropped: Family::default(),
             would_deny: Counter::default(),
-            released: Counter::default(),
+            abandoned: Counter::default(),
             faults: Counter::default(),
             reload_failures: Counter::default(),
             connections: Gauge::default(),
@@ -285,9 +285,9 @@ impl Metrics {
             self.would_deny.clone(),
         );
         registry.register(
-            "reservations_released",
-            "Reservations given back because the caller had gone before the answer",
-            self.released.clone(),
+            "answers_abandoned",
+            "Answers that no caller took; their reservations were given back",
+            self.abandoned.clone(),
         );
         registry.register(
             "faults",
@@ -389,8 +389,8 @@ impl Metrics {
         self.dropped.get_or_create(&DroppedLabels { reason }).inc();
     }
 
-    pub(crate) fn released(&self) {
-        self.released.inc();
+    pub(crate) fn abandoned(&self) {
+        self.abandoned.inc();
     }
 
     pub(crate) fn fault(&self) {

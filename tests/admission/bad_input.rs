@@ -117,9 +117,10 @@ async fn deep_nesting_is_refused_as_invalid_and_passes_where_it_is_not_ours() {
         (&review["allowed"], &review["status"]["code"]),
         (&json!(false), &json!(422))
     );
-    assert_eq!(
-        review["status"]["details"]["causes"][0]["field"],
-        "spec.containers"
+    let field = &review["status"]["details"]["causes"][0]["field"];
+    assert!(
+        field.as_str().unwrap().starts_with("spec.containers[0]"),
+        "{field}"
     );
     let body = body.replace("\"kind\":\"Pod\"", "\"kind\":\"Lease\"");
     let answer = connection

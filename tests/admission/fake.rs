@@ -121,18 +121,30 @@ impl Running {
         ca_pem: &str,
         change: impl FnOnce(&mut Settings),
     ) -> Self {
-        let mut settings = Settings {
-            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            status_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-            lame_duck: Duration::ZERO,
-            ..Settings::default()
-        };
+        let mut settings = loopback();
         change(&mut settings);
         let decider = Arc::new(ByName::default());
+        let mut running = Self::serve(settings, decider.clone(), certificates, ca_pem).await;
+        running.decider = decider;
+        running
+    }
+
+    /// A server over any decision; the stand-in beside it is not asked.
+    pub(crate) async fn over(decider: Arc<dyn Decider>) -> Self {
+        let (certificates, ca_pem) = Certificates::self_signed(&[], 1).unwrap();
+        Self::serve(loopback(), decider, certificates, &ca_pem).await
+    }
+
+    async fn serve(
+        settings: Settings,
+        decider: Arc<dyn Decider>,
+        certificates: Certificates,
+        ca_pem: &str,
+    ) -> Self {
         let readiness = Readiness::awaiting(&[]);
         let server = Server {
             settings,
-            backend: Arc::new(Backend::new(decider.clone(), Arc::new(NeverConfigMaps))),
+            backend: Arc::new(Backend::new(decider, Arc::new(NeverConfigMaps))),
             certificates: Arc::new(certificates),
             readiness: readiness.clone(),
             metrics: Arc::new(Metrics::new()),
@@ -144,12 +156,11 @@ impl Running {
         let task = tokio::spawn(bound.run(async move {
             let _ = stopped.await;
         }));
-        let trust = Trust::of(ca_pem);
         Self {
             address,
             status,
-            trust,
-            decider,
+            trust: Trust::of(ca_pem),
+            decider: Arc::default(),
             readiness,
             stop: Some(stop),
             task: Some(task),
@@ -164,6 +175,15 @@ impl Running {
 
     pub(crate) fn released(&self) -> Vec<String> {
         self.decider.released.lock().unwrap().clone()
+    }
+}
+
+fn loopback() -> Settings {
+    Settings {
+        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        status_listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+        lame_duck: Duration::ZERO,
+        ..Settings::default()
     }
 }
 

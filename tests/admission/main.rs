@@ -11,8 +11,12 @@
 )]
 
 mod bad_input;
+mod budget;
 mod client;
 mod connections;
 mod fake;
+#[path = "../kit/mod.rs"]
+#[allow(unreachable_pub, reason = "shared by several test targets")]
+mod kit;
 mod lifecycle;
 mod reviews;

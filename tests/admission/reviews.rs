@@ -120,7 +120,7 @@ async fn a_panic_denies_the_pod_and_the_process_goes_on() {
 async fn the_own_deadline_brings_a_decided_answer() {
     let server = Running::start(|settings| {
         settings.deadline = Duration::from_millis(100);
-        settings.look_up_timeout = Duration::from_secs(60);
+        settings.look_up_timeout = Duration::from_mins(1);
     })
     .await;
     let review = server

@@ -53,8 +53,7 @@ impl Api {
             .headers()
             .get_all("warning")
             .iter()
-            .filter_map(|value| value.to_str().ok())
-            .map(warning_text)
+            .map(|value| warning_text(&String::from_utf8_lossy(value.as_bytes())))
             .collect();
         let bytes = response.into_body().collect().await?.to_bytes();
         let body = serde_json::from_slice(&bytes)

@@ -38,6 +38,16 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: vramgate}
 ";
 
+/// A policy that matches nothing: the scenarios are about the built-in default.
+const POLICY: &str = "
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
+metadata: {name: nobody}
+spec:
+  match: {namespaces: {matchLabels: {e2e/nobody: here}}}
+  mode: shadow
+";
+
 /// Runs whose logs are kept.
 const RUNS_KEPT: usize = 5;
 
@@ -126,6 +136,7 @@ fn run_directory() -> PathBuf {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
     let directory = all.join(format!("{now}-{}", std::process::id()));
     fs::create_dir_all(directory.join("policies")).unwrap();
+    fs::write(directory.join("policies/nobody.yaml"), POLICY).unwrap();
     directory
 }
 
@@ -450,14 +461,13 @@ fn come_up(admin: &Api) -> (usize, String) {
             &manifests::deployment("web", 2, &pod),
         )
         .admitted("a Deployment without GPU");
-    eventually("nodes and Deployment while the webhook is down", 60, || {
+    let nodes = ["coming-up-gpu", "coming-up-second"];
+    let ready_nodes = eventually("nodes and a Deployment while the webhook is down", 60, || {
         let deployment = admin.get(&format!("/apis/apps/v1/namespaces/{name}/deployments/web"));
-        (deployment.body["status"]["readyReplicas"] == 2).then_some(())
+        let is_ready = |node: &&&str| manifests::is_ready(&admin.get(&format!("/api/v1/nodes/{node}")).body);
+        let ready = nodes.iter().filter(is_ready).count();
+        (deployment.body["status"]["readyReplicas"] == 2 && ready == nodes.len()).then_some(ready)
     });
-    let ready_nodes = ["coming-up-gpu", "coming-up-second"]
-        .into_iter()
-        .filter(|node| manifests::is_ready(&admin.get(&format!("/api/v1/nodes/{node}")).body))
-        .count();
     let gpu_pod = Pod::vllm("early", "0.30").on(name).to_json();
     let answer = admin.post(&format!("/api/v1/namespaces/{name}/pods"), &gpu_pod);
     let text = if answer.is_success() {
@@ -465,7 +475,7 @@ fn come_up(admin: &Api) -> (usize, String) {
     } else {
         answer.text()
     };
-    for node in ["coming-up-gpu", "coming-up-second"] {
+    for node in nodes {
         admin.delete(&format!("/api/v1/nodes/{node}"), 0);
     }
     admin.delete(&format!("/api/v1/namespaces/{name}"), 0);

@@ -139,7 +139,9 @@ fn c18_a_cluster_above_its_budget_can_always_go_down_or_back() {
     // It shows: in `top`, in a metric, in an Event.
     let device = s.wait_top(node, "1.2");
     assert_eq!(device["promisedMiB"], 4 * 24_468, "{device}");
-    let table = s.cluster.with_vramgate(|vramgate| vramgate.top_table());
+    let table = s
+        .cluster
+        .with_vramgate(|vramgate| vramgate.top_table(&s.snapshot()));
     assert!(table.contains(node), "{table}");
     eventually("the metric counts the node", 20, || {
         (s.over_budget() == over_budget_before + 1).then_some(())

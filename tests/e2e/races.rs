@@ -115,12 +115,12 @@ fn c06_tries_that_quota_refuses_do_not_fill_the_device() {
         "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}});
     s.kubectl(&["apply", "-f", "-"], Some(&quota));
     s.wait_shown(&["get", "resourcequota", "one-gpu", "-o", "yaml"], &["used:"], 20);
-    let deployment = manifests::deployment("greedy", 3, &Pod::vllm("greedy", "0.30").on(s.name));
+    let deployment = manifests::deployment("greedy", 2, &Pod::vllm("greedy", "0.30").on(s.name));
     s.create_workload(&deployment, "")
-        .admitted("three replicas, of which quota lets one through");
+        .admitted("two replicas, of which quota lets one through");
     s.wait_running(1, 20);
     s.wait_not_created(&["exceeded quota"], 20);
-    // The ReplicaSet has tried a dozen times by now and will go on. It wants two more pods: never more than those.
+    // The ReplicaSet has tried a dozen times by now and will go on. It wants one more pod: never more than that.
     std::thread::sleep(Duration::from_secs(4));
     assert_eq!(s.list().len(), 1, "quota holds");
 

@@ -293,12 +293,23 @@ impl Scenario {
         value.unwrap_or_else(|| panic!("no metric vramgate_over_budget:\n{text}"))
     }
 
+    /// What `vramgate top` needs of a cluster, got as its documentation says.
+    pub fn snapshot(&self) -> String {
+        let kinds = "nodes,namespaces,configmaps,deployments,replicasets,pods";
+        self.cluster
+            .kubectl(&["get", kinds, "--all-namespaces", "-o", "yaml"], None)
+            .unwrap()
+    }
+
     /// Sum of promises on the one device of `node`, as `vramgate top` shows it, once it is what was expected.
     #[track_caller]
     pub fn wait_top(&self, node: &str, promised: &str) -> Value {
         let mut last = Vec::new();
         for _ in 0..20 {
-            last = self.cluster.with_vramgate(|vramgate| vramgate.top(node));
+            let snapshot = self.snapshot();
+            last = self
+                .cluster
+                .with_vramgate(|vramgate| vramgate.top(&snapshot, node));
             if let [device] = last.as_slice()
                 && same_fraction(&device["promisedFraction"], promised)
             {

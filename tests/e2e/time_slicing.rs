@@ -146,7 +146,7 @@ fn s04_a_rollout_above_the_budget_is_foretold_and_goes_on_one_by_one() {
     s.create_workload(&deployment, "")
         .admitted("four replicas of 0.20")
         .says("the rollout's peak", "VG203")
-        .says("the rollout's peak", "maxUnavailable");
+        .says("the rollout's peak", "one by one");
     s.wait_running(4, 30);
 
     let text = s.kubectl(

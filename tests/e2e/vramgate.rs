@@ -124,19 +124,9 @@ impl Vramgate {
             .1
     }
 
-    /// The devices of `node` as `vramgate top` shows it.
-    pub fn top(&self, node: &str) -> Vec<Value> {
-        let text = self
-            .run(&[
-                "top",
-                "--kubeconfig",
-                "vramgate.kubeconfig",
-                "--policy-dir",
-                "policies",
-                "-o",
-                "json",
-            ])
-            .unwrap_or_else(|error| panic!("{error}"));
+    /// The devices of `node` as `vramgate top` shows them from a snapshot.
+    pub fn top(&self, snapshot: &str, node: &str) -> Vec<Value> {
+        let text = self.top_of(snapshot, &["-o", "json"]);
         let list: Value = serde_json::from_str(&text).unwrap_or_else(|error| panic!("top: {error}:\n{text}"));
         assert_eq!(list["kind"], "DeviceList", "{text}");
         let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -144,15 +134,24 @@ impl Vramgate {
     }
 
     /// `vramgate top` as a person reads it.
-    pub fn top_table(&self) -> String {
-        self.run(&[
-            "top",
-            "--kubeconfig",
-            "vramgate.kubeconfig",
-            "--policy-dir",
-            "policies",
-        ])
-        .unwrap_or_else(|error| panic!("{error}"))
+    pub fn top_table(&self, snapshot: &str) -> String {
+        self.top_of(snapshot, &[])
+    }
+
+    fn top_of(&self, snapshot: &str, options: &[&str]) -> String {
+        fs::write(self.directory.join("snapshot.yaml"), snapshot).expect("the snapshot can be written");
+        let arguments = [
+            &[
+                "top",
+                "--cluster-state",
+                "snapshot.yaml",
+                "--policy-dir",
+                "policies",
+            ],
+            options,
+        ]
+        .concat();
+        self.run(&arguments).unwrap_or_else(|error| panic!("{error}"))
     }
 
     pub fn tail(&self, lines: usize) -> String {

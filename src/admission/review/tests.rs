@@ -279,3 +279,24 @@ fn a_scale_with_an_impossible_number_names_the_field() {
         assert_eq!(malformed.path, "spec.replicas", "{replicas}");
     }
 }
+
+proptest::proptest! {
+    /// Whatever the bytes, there is an answer and no panic.
+    #[test]
+    fn damaged_bytes_are_an_error_or_a_review(
+        place in 0..700usize,
+        byte in proptest::num::u8::ANY,
+        length in 0..700usize,
+        garbage in proptest::collection::vec(proptest::num::u8::ANY, 0..64),
+    ) {
+        let _ = Review::decode(&garbage);
+        let mut body = review(|_| ());
+        let place = place % body.len();
+        body[place] = byte;
+        for body in [&body[..], &body[..length.min(body.len())]] {
+            if let Ok(review) = Review::decode(body) {
+                let _ = review.question(BTreeMap::new());
+            }
+        }
+    }
+}

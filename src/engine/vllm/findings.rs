@@ -151,6 +151,10 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
     }
     let mut findings = Vec::new();
     for variable in context.invocation.environment.variables() {
+        // Each is compared with every word; nobody reads more than these.
+        if findings.len() >= 8 {
+            break;
+        }
         let VariableOrigin::Env(index) = variable.origin else {
             continue;
         };

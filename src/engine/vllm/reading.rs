@@ -2,17 +2,23 @@
 
 use std::borrow::Cow;
 
-use super::options::{self, Entrypoint};
-use super::parse::{self, ParseError, Parsed, Setting};
+use super::options::Entrypoint;
+use super::parse::{ParseError, Parsed, Setting};
 use super::value::{self, Value};
 use super::{Start, edit, findings};
 use crate::engine::reader::{Context, asks_for_accelerator};
 use crate::engine::{
-    Engine, MemoryKind, MemoryRequest, MemorySource, Parallelism, Reading, Resolvable, Starts, Unresolved,
-    Version,
+    Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
+
+mod parallelism;
+mod releases;
+mod variables;
+
+pub(super) use releases::Refused;
+use releases::{Target, parse_for};
 
 /// The option that decides.
 pub(super) const FRACTION: &str = "--gpu-memory-utilization";
@@ -46,7 +52,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
-    let (with_variables, from_variables) = put_variables(context, words, entrypoint);
+    let (with_variables, from_variables) = variables::put(context, words, entrypoint);
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
     let either = version.is_none()
@@ -72,7 +78,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
             refused = Refused::Yes;
         }
         parsed = reread;
-        parsed.error = original_error.clone();
+        parsed.error = original_error;
         split = true;
         line_words = &meant;
     }
@@ -104,84 +110,6 @@ fn subcommand(start: Start, words: &[Word<'_>]) -> Result<(String, Entrypoint, b
             _ => Ok(("serve".to_owned(), Entrypoint::Serve, false)),
         },
     }
-}
-
-/// Which parsers may read a command line.
-#[derive(Clone, Copy)]
-struct Target {
-    version: Option<Version>,
-    entrypoint: Entrypoint,
-    either: bool,
-}
-
-/// Whether a line is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refused {
-    /// A release that it could be takes it.
-    No,
-    /// None of them does, but not for a common reason, and there are releases that were not read.
-    Perhaps,
-    /// None of them does.
-    Yes,
-}
-
-/// Reads the words as the release does, and says whether every release that could be meant refuses them.
-///
-/// A release that was not read itself has the options of a neighbour; of an unknown one all are possible, the newest
-/// first.
-fn parse_for<'w>(
-    target: Target,
-    words: &'w [Word<'w>],
-    config: &parse::ConfigFile<'_>,
-) -> (Parsed<'w>, Refused) {
-    let releases = options::releases();
-    let newest = releases.len().saturating_sub(1);
-    let (best, others) = match target.version {
-        None => (newest, (0..newest).rev().collect()),
-        Some(version) => match releases.binary_search(&version) {
-            Ok(exact) => (exact, Vec::new()),
-            Err(0) => (0, Vec::new()),
-            Err(above) if above > newest => (newest, Vec::new()),
-            Err(above) => {
-                let [major, minor, ..] = releases[above].0;
-                let same_minor = [major, minor] == [version.0[0], version.0[1]];
-                if same_minor {
-                    (above, vec![above - 1])
-                } else {
-                    (above - 1, vec![above])
-                }
-            }
-        },
-    };
-    let parse_at = |position: usize| {
-        if target.either && target.entrypoint == Entrypoint::Serve && releases[position] < super::SERVE_IMAGE
-        {
-            parse::parse(
-                position,
-                Entrypoint::ApiServer,
-                words.get(1..).unwrap_or_default(),
-                config,
-            )
-            .shifted(1)
-        } else {
-            parse::parse(position, target.entrypoint, words, config)
-        }
-    };
-    let parsed = parse_at(best);
-    let accepts = |parsed: &Parsed<'_>| parsed.error.is_none() && parsed.refused_by_config().is_empty();
-    if accepts(&parsed) {
-        return (parsed, Refused::No);
-    }
-    let mut common = parsed.error.clone();
-    for other in others {
-        let again = parse_at(other);
-        if accepts(&again) {
-            return (again, Refused::No);
-        }
-        common = common.and_then(|error| error.in_common(again.error.as_ref()));
-    }
-    let sure = target.version.is_some() || common.is_some() || parsed.error.is_none();
-    (parsed, if sure { Refused::Yes } else { Refused::Perhaps })
 }
 
 fn reading(
@@ -225,7 +153,7 @@ fn reading(
             note_unresolved(line, setting, field, false, &mut reading.unresolved);
         }
     }
-    reading.parallelism = parallelism(context, command, parsed);
+    reading.parallelism = parallelism::of(context, command, parsed);
     reading.max_model_len = parsed.int("--max-model-len");
     reading.quantization = parsed.text("--quantization").map(str::to_owned);
     reading.dtype = parsed.text("--dtype").map(str::to_owned);
@@ -412,132 +340,6 @@ pub(super) fn path_of(
         Some(word) => word.item.path(&context.path),
         None => context.path.field("args"),
     }
-}
-
-/// Options that a policy says the image takes from variables, put before those of the command line, which win.
-fn put_variables<'w>(
-    context: &Context<'w>,
-    words: &[Word<'w>],
-    entrypoint: Entrypoint,
-) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
-    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
-        return (None, Vec::new());
-    };
-    let at = match entrypoint {
-        Entrypoint::ApiServer => 0,
-        Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
-        Entrypoint::Serve => 1.min(words.len()),
-    };
-    let mut more = Vec::new();
-    let mut from = Vec::new();
-    for (name, option) in &rule.variables {
-        let variables = context.invocation.environment.variables();
-        let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else {
-            continue;
-        };
-        let option = if option.starts_with('-') {
-            option.clone()
-        } else {
-            format!("--{option}")
-        };
-        let (text, certainty, reason) = match &variables[index].value {
-            Ok(value) if is_flag(&option, entrypoint) => {
-                if !matches!(
-                    value.trim().to_ascii_lowercase().as_str(),
-                    "1" | "true" | "yes" | "on"
-                ) {
-                    continue;
-                }
-                (option, Certainty::Known, None)
-            }
-            Ok(value) => (format!("{option}={value}"), Certainty::Known, None),
-            Err(reason) => {
-                let known = option.len() + 1;
-                (
-                    format!("{option}="),
-                    Certainty::From(known),
-                    Some(Cow::Owned(reason.clone())),
-                )
-            }
-        };
-        from.push((at + more.len(), index));
-        more.push(Word {
-            text: Cow::Owned(text),
-            certainty,
-            reason,
-            ..Word::literal("")
-        });
-    }
-    if more.is_empty() {
-        return (None, Vec::new());
-    }
-    let mut all = words.to_vec();
-    all.splice(at..at, more);
-    (Some(all), from)
-}
-
-fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
-    let newest = options::releases().len().saturating_sub(1);
-    options::release(newest, entrypoint)
-        .and_then(|release| release.named(option))
-        .is_some_and(|option| option.arity == options::Arity::Flag)
-}
-
-/// Parallel sizes, and the devices of this pod: `TP x PP x PCP x local DP`, or the share of one node.
-fn parallelism(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>) -> Parallelism {
-    let size = |option: &str| {
-        let int = parsed.int(option).unwrap_or(1).max(1);
-        u32::try_from(int).unwrap_or(u32::MAX)
-    };
-    let (tensor, pipeline) = (size("--tensor-parallel-size"), size("--pipeline-parallel-size"));
-    let context_parallel = size("--prefill-context-parallel-size");
-    let data = size("--data-parallel-size");
-    let nodes = size("--nnodes");
-    let ranked =
-        parsed.int("--data-parallel-rank").is_some() && parsed.last("--data-parallel-rank").is_some();
-    let data_local = match parsed.int("--data-parallel-size-local") {
-        // A front end without engines of its own.
-        Some(0) => 0,
-        Some(local) => u32::try_from(local.max(1)).unwrap_or(u32::MAX),
-        None if ranked || parsed.flag("--data-parallel-external-lb") => 1,
-        None => data,
-    };
-    let world = tensor.saturating_mul(pipeline).saturating_mul(context_parallel);
-    let mut devices = if nodes > 1 {
-        world.saturating_mul(data).div_ceil(nodes)
-    } else {
-        world.saturating_mul(data_local)
-    };
-    // With Ray the ranks beyond this pod's devices are in other pods of the group.
-    if let Some(slots) = context.slots()
-        && devices > slots
-        && spans_pods(context, command, parsed)
-    {
-        devices = slots;
-    }
-    Parallelism {
-        tensor,
-        pipeline,
-        data,
-        data_local,
-        devices,
-    }
-}
-
-/// Whether other pods carry a part of the ranks: Ray was started or joined before, or the group says so.
-fn spans_pods(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>) -> bool {
-    let starts_ray = |other: &Command<'_>| {
-        other.words.iter().take(2).any(|word| {
-            let name = crate::invocation::prefix::base_name(&word.text);
-            name == "ray" || name == "multi-node-serving.sh"
-        })
-    };
-    let before = context
-        .invocation
-        .commands
-        .iter()
-        .filter(|other| !std::ptr::eq(*other, command));
-    before.clone().any(starts_ray) || parsed.text("--data-parallel-backend") == Some("ray")
 }
 
 /// Whether no CUDA graphs are captured.

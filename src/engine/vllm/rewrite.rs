@@ -284,19 +284,18 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
             kept.push(arg.clone());
             continue;
         }
-        let (name, text, certainty) = match arg.text.split_once('=') {
-            Some((name, text)) => (name, text, arg.certainty),
-            None => {
-                let Some(next) = args.get(index) else {
-                    fail(
-                        parsed,
-                        ParseError::Other("a dotted option without a value crashes the parser"),
-                    );
-                    continue;
-                };
-                index += 1;
-                (&*arg.text, &*next.text, next.certainty)
-            }
+        let (name, text, certainty) = if let Some((name, text)) = arg.text.split_once('=') {
+            (name, text, arg.certainty)
+        } else {
+            let Some(next) = args.get(index) else {
+                fail(
+                    parsed,
+                    ParseError::Other("a dotted option without a value crashes the parser"),
+                );
+                continue;
+            };
+            index += 1;
+            (&*arg.text, &*next.text, next.certainty)
         };
         let appends = typed && name.ends_with('+');
         let name = if appends { &name[..name.len() - 1] } else { name };
@@ -311,13 +310,13 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
         } else {
             value(text)
         };
-        let slot = match gathered.iter().position(|(name, ..)| name == option) {
-            Some(at) => at,
-            None => {
+        let slot = gathered
+            .iter()
+            .position(|(name, ..)| name == option)
+            .unwrap_or_else(|| {
                 gathered.push((option.to_owned(), Map::new(), Certainty::Known, arg.word));
                 gathered.len() - 1
-            }
-        };
+            });
         let (_, map, known, _) = &mut gathered[slot];
         put(map, &keys.collect::<Vec<_>>(), value);
         if certainty != Certainty::Known {

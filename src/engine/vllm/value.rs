@@ -43,9 +43,8 @@ pub(super) fn read(option: &OptionInfo, version: Version, text: &str) -> Value {
         Kind::Text => Some(Value::Text),
         Kind::Int => python_int(text).map(Value::Int),
         Kind::Float => is_python_float(text).then_some(Value::Text),
-        Kind::HumanInt => human_int(text, version).map(Value::Int),
         Kind::HumanIntOrAuto if text.trim().eq_ignore_ascii_case("auto") => Some(Value::Int(-1)),
-        Kind::HumanIntOrAuto => human_int(text, version).map(Value::Int),
+        Kind::HumanInt | Kind::HumanIntOrAuto => human_int(text, version).map(Value::Int),
         Kind::KeyValues => {
             let pair = |item: &str| item.split_once('=').is_some_and(|(_, n)| python_int(n).is_some());
             text.split(',').all(pair).then_some(Value::Text)

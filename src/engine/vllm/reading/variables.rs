@@ -1,0 +1,76 @@
+//! Variables that a policy says an image turns into options.
+
+use std::borrow::Cow;
+
+use super::super::options::{self, Entrypoint};
+use crate::engine::reader::Context;
+use crate::invocation::{Certainty, Word};
+
+/// Options that a policy says the image takes from variables, put before those of the command line, which win.
+pub(super) fn put<'w>(
+    context: &Context<'w>,
+    words: &[Word<'w>],
+    entrypoint: Entrypoint,
+) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
+    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
+        return (None, Vec::new());
+    };
+    let at = match entrypoint {
+        Entrypoint::ApiServer => 0,
+        Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
+        Entrypoint::Serve => 1.min(words.len()),
+    };
+    let mut more = Vec::new();
+    let mut from = Vec::new();
+    for (name, option) in &rule.variables {
+        let variables = context.invocation.environment.variables();
+        let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else {
+            continue;
+        };
+        let option = if option.starts_with('-') {
+            option.clone()
+        } else {
+            format!("--{option}")
+        };
+        let (text, certainty, reason) = match &variables[index].value {
+            Ok(value) if is_flag(&option, entrypoint) => {
+                if !matches!(
+                    value.trim().to_ascii_lowercase().as_str(),
+                    "1" | "true" | "yes" | "on"
+                ) {
+                    continue;
+                }
+                (option, Certainty::Known, None)
+            }
+            Ok(value) => (format!("{option}={value}"), Certainty::Known, None),
+            Err(reason) => {
+                let known = option.len() + 1;
+                (
+                    format!("{option}="),
+                    Certainty::From(known),
+                    Some(Cow::Owned(reason.clone())),
+                )
+            }
+        };
+        from.push((at + more.len(), index));
+        more.push(Word {
+            text: Cow::Owned(text),
+            certainty,
+            reason,
+            ..Word::literal("")
+        });
+    }
+    if more.is_empty() {
+        return (None, Vec::new());
+    }
+    let mut all = words.to_vec();
+    all.splice(at..at, more);
+    (Some(all), from)
+}
+
+fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
+    let newest = options::releases().len().saturating_sub(1);
+    options::release(newest, entrypoint)
+        .and_then(|release| release.named(option))
+        .is_some_and(|option| option.arity == options::Arity::Flag)
+}

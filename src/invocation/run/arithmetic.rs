@@ -1,0 +1,122 @@
+//! `$(( … ))` over integers.
+
+use std::borrow::Cow;
+
+use super::super::{Certainty, Item, shell};
+use super::{DEEPEST, Runner, Site, Variable};
+
+impl Runner<'_, '_> {
+    pub(super) fn arithmetic(&mut self, inner: &str) -> Result<i64, String> {
+        let failed = || format!("$(({inner})) is known only when the script runs");
+        let pieces = shell::pieces(inner).ok_or_else(failed)?;
+        let site = Site {
+            item: Item::Elsewhere,
+            aligned: false,
+        };
+        if self.depth >= DEEPEST {
+            return Err(failed());
+        }
+        self.depth += 1;
+        let word = self.joined(&pieces, site);
+        self.depth -= 1;
+        if word.certainty != Certainty::Known {
+            return Err(word.reason.map_or_else(failed, Cow::into_owned));
+        }
+        let mut sum = Sum {
+            text: word.text.as_bytes(),
+            at: 0,
+            depth: 0,
+            runner: self,
+        };
+        let value = sum.expression(0).ok_or_else(failed)?;
+        sum.blanks();
+        if sum.at == sum.text.len() {
+            Ok(value)
+        } else {
+            Err(failed())
+        }
+    }
+}
+
+/// Integer arithmetic by precedence.
+struct Sum<'s, 'r, 'a, 'e> {
+    text: &'s [u8],
+    at: usize,
+    depth: u8,
+    runner: &'r Runner<'a, 'e>,
+}
+
+impl Sum<'_, '_, '_, '_> {
+    fn blanks(&mut self) {
+        while self.text.get(self.at).is_some_and(u8::is_ascii_whitespace) {
+            self.at += 1;
+        }
+    }
+
+    fn expression(&mut self, weakest: u8) -> Option<i64> {
+        let mut left = self.operand()?;
+        loop {
+            self.blanks();
+            let (strength, operator) = match self.text.get(self.at) {
+                Some(operator @ (b'+' | b'-')) => (1, *operator),
+                Some(operator @ (b'*' | b'/' | b'%')) => (2, *operator),
+                _ => return Some(left),
+            };
+            if strength <= weakest || self.text.get(self.at + 1) == Some(&b'=') {
+                return Some(left);
+            }
+            self.at += 1;
+            let right = self.expression(strength)?;
+            left = match operator {
+                b'+' => left.checked_add(right)?,
+                b'-' => left.checked_sub(right)?,
+                b'*' => left.checked_mul(right)?,
+                b'/' => left.checked_div(right)?,
+                _ => left.checked_rem(right)?,
+            };
+        }
+    }
+
+    fn operand(&mut self) -> Option<i64> {
+        self.blanks();
+        self.depth += 1;
+        if self.depth > 64 {
+            return None;
+        }
+        let value = match self.text.get(self.at)? {
+            b'(' => {
+                self.at += 1;
+                let value = self.expression(0)?;
+                self.blanks();
+                (self.text.get(self.at)? == &b')').then_some(())?;
+                self.at += 1;
+                value
+            }
+            b'-' => {
+                self.at += 1;
+                self.operand()?.checked_neg()?
+            }
+            byte if byte.is_ascii_alphanumeric() || *byte == b'_' => {
+                let start = self.at;
+                while self
+                    .text
+                    .get(self.at)
+                    .is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
+                {
+                    self.at += 1;
+                }
+                let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
+                if text.starts_with(|c: char| c.is_ascii_digit()) {
+                    text.parse().ok()?
+                } else if let Variable::Text(value) = self.runner.look_up(text) {
+                    value.trim().parse().ok()?
+                } else {
+                    return None;
+                }
+            }
+            _ => return None,
+        };
+        self.depth -= 1;
+        Some(value)
+    }
+}

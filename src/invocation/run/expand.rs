@@ -1,0 +1,187 @@
+//! From the pieces of a word to the words that it becomes: parameters, defaults, arrays, splitting.
+
+use std::borrow::Cow;
+
+use super::super::environment::Found;
+use super::super::shell::{Otherwise, Piece, Token};
+use super::super::{Certainty, Item, Word};
+use super::field::Field;
+use super::{DEEPEST, Runner, Site, Variable};
+
+impl<'a> Runner<'a, '_> {
+    /// The text of an assigned value: no splitting.
+    pub(super) fn joined(&mut self, pieces: &[Piece], site: Site) -> Word<'a> {
+        let quoted: Vec<Piece> = pieces
+            .iter()
+            .cloned()
+            .map(|piece| match piece {
+                Piece::Variable { name, otherwise, .. } => Piece::Variable {
+                    name,
+                    otherwise,
+                    quoted: true,
+                },
+                Piece::Unreadable { raw, .. } => Piece::Unreadable { raw, quoted: true },
+                other => other,
+            })
+            .collect();
+        let mut words = Vec::new();
+        self.fields(&quoted, None, site, &mut words);
+        let mut words = words.into_iter();
+        let mut first = words.next().unwrap_or(Word::literal(""));
+        for more in words {
+            first.text = Cow::Owned(format!("{} {}", first.text, more.text));
+            if more.certainty != Certainty::Known {
+                first.certainty = more.certainty;
+                first.reason = more.reason;
+            }
+        }
+        first
+    }
+
+    /// The words that a word of the script becomes.
+    pub(super) fn fields(
+        &mut self,
+        pieces: &[Piece],
+        token: Option<&Token>,
+        site: Site,
+        out: &mut Vec<Word<'a>>,
+    ) {
+        let from = out.len();
+        let mut field = Field::default();
+        for piece in pieces {
+            let so_far: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
+            if so_far + field.len() > self.bytes {
+                self.bytes = 0;
+                self.give_up("the script is too long");
+                return;
+            }
+            match piece {
+                Piece::Text(text) => field.text(text),
+                Piece::Arithmetic(inner) => match self.arithmetic(inner) {
+                    Ok(number) => field.text(&number.to_string()),
+                    Err(reason) => field.unknown(&format!("$(({inner}))"), &reason, false),
+                },
+                Piece::Unreadable { raw, quoted } => {
+                    let reason = self.reason_of(raw);
+                    field.unknown(raw, &reason, !quoted);
+                }
+                Piece::Variable { name, quoted, .. } if name == "@" || name == "*" => {
+                    let words: Vec<Word<'a>> = self.positional.iter().skip(1).cloned().collect();
+                    field.words(words, *quoted, out);
+                }
+                Piece::Array { name, quoted } => match self.look_up(name) {
+                    Variable::Array(words) => field.words(words, *quoted, out),
+                    Variable::Text(text) => field.value(&text, *quoted, out),
+                    Variable::Unknown(reason) => field.unknown(&format!("${{{name}[@]}}"), &reason, true),
+                    Variable::Unset => {
+                        field.unknown(&format!("${{{name}[@]}}"), &format!("{name} is not set"), true);
+                    }
+                },
+                Piece::Variable {
+                    name,
+                    otherwise,
+                    quoted,
+                } => {
+                    self.variable(name, otherwise.as_ref(), *quoted, site, &mut field, out);
+                }
+            }
+        }
+        field.end(out);
+        let bytes: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
+        if !self.spend(bytes) {
+            out.truncate(from);
+            return;
+        }
+        // One word that stands where it is written keeps its place.
+        if let Some(token) = token
+            && out.len() == from + 1
+            && let Some(word) = out.last_mut()
+            && word.item == Item::Elsewhere
+        {
+            word.item = site.item;
+            word.span = site.aligned.then(|| token.span.clone());
+        }
+    }
+
+    fn variable(
+        &mut self,
+        name: &str,
+        otherwise: Option<&(Otherwise, Vec<Piece>)>,
+        quoted: bool,
+        site: Site,
+        field: &mut Field,
+        out: &mut Vec<Word<'a>>,
+    ) {
+        let value = if name.len() == 1 && "#?!$-".contains(name) {
+            Variable::Unknown(format!("${name} is known only when the script runs"))
+        } else {
+            self.look_up(name)
+        };
+        let raw = format!("${{{name}}}");
+        match (value, otherwise) {
+            (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),
+            (Variable::Unknown(reason), _) => field.unknown(&raw, &reason, !quoted),
+            (Variable::Text(text), Some((Otherwise::Alternative { empty }, word))) => {
+                if !(*empty && text.is_empty()) {
+                    let word = self.joined(word, site);
+                    field.word(&word, quoted, out);
+                }
+            }
+            (Variable::Unset, Some((Otherwise::Alternative { .. }, _))) => {}
+            (Variable::Text(text), Some((Otherwise::Use { empty: true, assign }, word)))
+                if text.is_empty() =>
+            {
+                self.default(name, *assign, word, quoted, site, field, out);
+            }
+            (Variable::Text(text), _) => field.value(&text, quoted, out),
+            (Variable::Unset, Some((Otherwise::Use { assign, .. }, word))) => {
+                self.default(name, *assign, word, quoted, site, field, out);
+            }
+            (Variable::Unset, _) if name.bytes().all(|b| b.is_ascii_digit()) => {}
+            (Variable::Unset, _) => {
+                let reason = format!("{name} is not set in the container; the image may set it");
+                field.unknown(&raw, &reason, !quoted);
+            }
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments of the expansion that calls it"
+    )]
+    fn default(
+        &mut self,
+        name: &str,
+        assign: bool,
+        word: &[Piece],
+        quoted: bool,
+        site: Site,
+        field: &mut Field,
+        out: &mut Vec<Word<'a>>,
+    ) {
+        if self.depth >= DEEPEST {
+            field.unknown(name, "defaults are nested too deeply", false);
+            return;
+        }
+        self.depth += 1;
+        let word = self.joined(word, site);
+        self.depth -= 1;
+        field.word(&word, quoted, out);
+        if assign {
+            self.assign(name, false, word, false);
+        }
+    }
+
+    /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
+    fn reason_of(&self, raw: &str) -> String {
+        let name = raw
+            .strip_prefix("$(")
+            .and_then(|rest| rest.strip_suffix(')'))
+            .unwrap_or_default();
+        let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        match self.environment.find(name) {
+            Found::Unknown(why) if is_name => why.into_owned(),
+            _ => format!("{raw} is known only when the script runs"),
+        }
+    }
+}

@@ -1,5 +1,12 @@
 //! The ledger against a plain model: a list of pods, and a search through every way to place them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
 mod kit;
 
 use kit::{Cluster, L40S, pod};

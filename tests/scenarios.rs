@@ -1,5 +1,12 @@
 //! The situations that vramgate exists for, decided by the core. The numbers are worked out by hand in the comments.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
 mod kit;
 
 use kit::{

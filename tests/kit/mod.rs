@@ -1,6 +1,13 @@
 //! A cluster for tests: nodes and pods as manifests, and the decision as the webhook runs it.
 
-#![allow(dead_code, reason = "each test target uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test ends at the first surprise"
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -234,25 +234,40 @@ impl<'a> Overlay<'a> {
     pub(crate) fn place_all(&mut self, asks: &[&Ask]) -> Option<Vec<Arc<str>>> {
         let mut order: Vec<usize> = (0..asks.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(asks.get(*index).map_or(Share::ZERO, |ask| ask.size())));
+        let mut specs: Vec<&PodSpec> = Vec::new();
+        for ask in asks {
+            if !specs.contains(&&*ask.spec) {
+                specs.push(&ask.spec);
+            }
+        }
+        let mut joint = JointSearch {
+            asks,
+            specs,
+            dead_ends: BTreeSet::new(),
+            steps: 0,
+        };
         let mut places = vec![None; asks.len()];
-        let mut steps = 0;
-        self.descend(asks, &order, &mut places, &mut steps)
+        self.descend(&mut joint, &order, &mut places)
             .then(|| places.into_iter().flatten().collect())
     }
 
     fn descend(
         &mut self,
-        asks: &[&Ask],
+        joint: &mut JointSearch<'_>,
         order: &[usize],
         places: &mut [Option<Arc<str>>],
-        steps: &mut u32,
     ) -> bool {
         let Some((first, rest)) = order.split_first() else {
             return true;
         };
+        let asks = joint.asks;
         let Some(ask) = asks.get(*first) else { return false };
+        let state = (order.len(), self.state(&joint.specs));
+        if joint.dead_ends.contains(&state) {
+            return false;
+        }
         // Nodes that are alike and equally full lead to the same end; one of them is enough.
-        let mut tried: BTreeSet<(usize, Vec<Load>)> = BTreeSet::new();
+        let mut tried: BTreeSet<Alike> = BTreeSet::new();
         let choices: Vec<(usize, Arc<str>)> = ask
             .weighed
             .iter()
@@ -262,13 +277,9 @@ impl<'a> Overlay<'a> {
                     .map(|(name, _)| (*class, name))
             })
             .collect();
-        let selective = is_selective(&ask.spec)
-            || rest
-                .iter()
-                .any(|i| asks.get(*i).is_some_and(|a| is_selective(&a.spec)));
         for (class, name) in choices {
-            *steps += 1;
-            if *steps > MOST_STEPS {
+            joint.steps += 1;
+            if joint.steps > MOST_STEPS {
                 return false;
             }
             let Some(weighed) = ask.weighed.get(&class) else {
@@ -277,25 +288,58 @@ impl<'a> Overlay<'a> {
             let Some(entry) = self.ledger.nodes.get(&name) else {
                 continue;
             };
-            if !selective && !tried.insert((class, self.loads(&name, entry).to_vec())) {
+            if !tried.insert(self.alike(&joint.specs, &name, entry)) {
                 continue;
             }
             self.add(&name, &weighed.standings);
             if let Some(place) = places.get_mut(*first) {
                 *place = Some(name.clone());
             }
-            if self.descend(asks, rest, places, steps) {
+            if self.descend(joint, rest, places) {
                 return true;
             }
             self.remove(&name, &weighed.standings);
         }
+        joint.dead_ends.insert(state);
         false
+    }
+
+    /// What tells a node from others for the pods of a joint search.
+    fn alike(&self, specs: &[&PodSpec], name: &str, entry: &NodeEntry) -> Alike {
+        let takes = specs.iter().map(|spec| match node_matches(spec, &entry.node) {
+            Fit::Now => 2,
+            Fit::Later(_) => 1,
+            Fit::Never(_) => 0,
+        });
+        (entry.class, takes.collect(), self.loads(name, entry).to_vec())
+    }
+
+    /// The changed nodes without their names, each with its loads before: what is left to place meets the same end in
+    /// equal states, because then the nodes that are not changed are alike as well.
+    fn state(&self, specs: &[&PodSpec]) -> Vec<(Alike, Vec<Load>)> {
+        let entries = self
+            .changed
+            .keys()
+            .filter_map(|name| Some((name, self.ledger.nodes.get(name)?)));
+        let mut state: Vec<(Alike, Vec<Load>)> = entries
+            .map(|(name, entry)| (self.alike(specs, name, entry), entry.loads.clone()))
+            .collect();
+        state.sort_unstable();
+        state
     }
 }
 
-/// Whether a pod tells nodes of a kind apart.
-fn is_selective(spec: &PodSpec) -> bool {
-    !spec.node_selector.is_empty() || spec.affinity.is_some() || spec.node_name.is_some()
+/// Class, whether each of the pods' constraints matches, and loads.
+type Alike = (usize, Vec<u8>, Vec<Load>);
+
+/// One joint search.
+struct JointSearch<'a> {
+    asks: &'a [&'a Ask],
+    /// The different constraints among the pods.
+    specs: Vec<&'a PodSpec>,
+    /// Pods left to place and the state of the nodes from which they could not be.
+    dead_ends: BTreeSet<(usize, Vec<(Alike, Vec<Load>)>)>,
+    steps: u32,
 }
 
 /// Nodes of a kind by the room on the first pool that the pod asks for.

@@ -203,9 +203,9 @@ pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) 
     let demand = read(&question.workload);
     let old_demand = question.old.as_ref().and_then(|old| read(old).ok());
     Prepared {
+        question,
         demand,
         old_demand,
-        question,
     }
 }
 

@@ -119,7 +119,7 @@ impl Demand {
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
-            let readings = engine::read(pod, placed, sources, &rules);
+            let readings = engine::read(pod, placed, sources, rules);
             for reading in &readings {
                 demand.findings.extend(reading.findings.iter().cloned());
             }
@@ -186,7 +186,10 @@ fn amount(reading: &Reading) -> Option<Amount> {
     let unknown = |reading: &Reading| match (reading.engine, unresolved()) {
         (Engine::Unknown, Some(gap)) => Amount::Unknown {
             code: Code::Vg106,
-            why: format!("no known inference engine can be read from it ({}: {})", gap.field, gap.reason),
+            why: format!(
+                "no known inference engine can be read from it ({}: {})",
+                gap.field, gap.reason
+            ),
         },
         (Engine::Unknown, None) => Amount::Unknown {
             code: Code::Vg106,

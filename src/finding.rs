@@ -54,7 +54,11 @@ impl FieldPath {
     /// The path of a field below this one.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { Self(format!("{}.{name}", self.0)) }
+        if self.0.is_empty() {
+            Self(name.to_owned())
+        } else {
+            Self(format!("{}.{name}", self.0))
+        }
     }
 
     /// The path of an item of the list at this path.

@@ -327,7 +327,8 @@ impl Ledger {
     /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
     pub fn has_waiting(&self, controller_uid: &str) -> bool {
-        self.reservations().any(|holder| holder.controller.as_deref() == Some(controller_uid))
+        self.reservations()
+            .any(|holder| holder.controller.as_deref() == Some(controller_uid))
     }
 
     /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
@@ -335,8 +336,14 @@ impl Ledger {
     /// controller does not count them either.
     pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
         let of_owner = |holder: &&Holder| holder.controller.as_deref() == Some(controller_uid);
-        let active = self.holders.values().filter(of_owner).filter(|holder| holder.seen && !holder.terminating);
-        let allowed = usize::try_from(wants).unwrap_or(usize::MAX).saturating_sub(active.count());
+        let active = self
+            .holders
+            .values()
+            .filter(of_owner)
+            .filter(|holder| holder.seen && !holder.terminating);
+        let allowed = usize::try_from(wants)
+            .unwrap_or(usize::MAX)
+            .saturating_sub(active.count());
         let mut waiting: Vec<&Holder> = self.reservations().filter(of_owner).collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);

@@ -280,7 +280,10 @@ impl Policy {
     /// The severity of a code under this policy, before its mode.
     #[must_use]
     pub fn severity(&self, code: Code) -> Severity {
-        self.severities.get(&code).copied().unwrap_or(code.default_severity())
+        self.severities
+            .get(&code)
+            .copied()
+            .unwrap_or(code.default_severity())
     }
 }
 

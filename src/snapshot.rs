@@ -90,7 +90,7 @@ impl Snapshot {
                     .insert((namespace, metadata.name), data.unwrap_or_default());
             }
             (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
-                self.policies.push(object.clone())
+                self.policies.push(object.clone());
             }
             // Read by what judges them; here they are known and stand in nobody's way.
             ("v1", "ResourceQuota")

@@ -106,14 +106,20 @@ impl Fraction {
     /// The whole device.
     #[must_use]
     pub fn one() -> Self {
-        Self { ppm: 1_000_000, text: Arc::from("1.0") }
+        Self {
+            ppm: 1_000_000,
+            text: Arc::from("1.0"),
+        }
     }
 
     /// Reads decimal text as Python's `float()` does, without ever going through a float: `0.9`, `.9`, `9e-1`,
     /// ` 0.9 `, `1_0e-2`.
     pub fn parse(text: &str) -> Result<Self, FractionError> {
         let ppm = decimal_to_ppm(text)?;
-        Ok(Self { ppm, text: Arc::from(text.trim()) })
+        Ok(Self {
+            ppm,
+            text: Arc::from(text.trim()),
+        })
     }
 
     /// A fraction in millionths, `1..=1_000_000`, written with three decimals (more where it needs them).
@@ -122,7 +128,10 @@ impl Fraction {
         if ppm == 0 || u64::from(ppm) > PPM {
             return None;
         }
-        Some(Self { ppm, text: Arc::from(Share(u64::from(ppm)).decimals(3)) })
+        Some(Self {
+            ppm,
+            text: Arc::from(Share(u64::from(ppm)).decimals(3)),
+        })
     }
 
     /// Millionths of the device.
@@ -239,7 +248,11 @@ impl Share {
             digits.pop();
         }
         let whole = self.0 / PPM;
-        if digits.is_empty() { whole.to_string() } else { format!("{whole}.{digits}") }
+        if digits.is_empty() {
+            whole.to_string()
+        } else {
+            format!("{whole}.{digits}")
+        }
     }
 }
 
@@ -317,7 +330,11 @@ fn decimal_to_ppm(text: &str) -> Result<u32, FractionError> {
     let mut ppm: u64 = 0;
     let wanted = place.saturating_add(6);
     for index in 0..wanted.max(0) {
-        let digit = usize::try_from(index).ok().and_then(|index| significant.get(index)).copied().unwrap_or(0);
+        let digit = usize::try_from(index)
+            .ok()
+            .and_then(|index| significant.get(index))
+            .copied()
+            .unwrap_or(0);
         ppm = ppm.saturating_mul(10).saturating_add(u64::from(digit));
     }
     let consumed = usize::try_from(wanted.max(0)).unwrap_or(usize::MAX);
@@ -341,8 +358,9 @@ fn parse_exponent(text: &str) -> Result<i64, FractionError> {
     if values.is_empty() {
         return Err(FractionError::NotANumber);
     }
-    let magnitude =
-        values.iter().fold(0_i64, |sum, digit| sum.saturating_mul(10).saturating_add(i64::from(*digit)));
+    let magnitude = values.iter().fold(0_i64, |sum, digit| {
+        sum.saturating_mul(10).saturating_add(i64::from(*digit))
+    });
     let magnitude = magnitude.min(1_000_000);
     Ok(if negative { -magnitude } else { magnitude })
 }

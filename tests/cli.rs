@@ -1,5 +1,12 @@
 //! The binary as a user meets it: exit codes, shapes of the documents, and input that cannot be used.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test fails by a panic"
+)]
+
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -676,4 +683,108 @@ fn a_cluster_that_cannot_be_reached_is_an_error_with_a_way_out() {
         "{}",
         stderr(&output)
     );
+}
+
+/// A running webhook, stopped at the end of the test.
+struct Webhook {
+    process: std::process::Child,
+    lines: std::io::Lines<std::io::BufReader<std::process::ChildStderr>>,
+}
+
+impl Webhook {
+    fn start(args: &[&str]) -> Self {
+        use std::io::BufRead as _;
+        let args = [
+            &[
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--status-listen",
+                "127.0.0.1:0",
+            ],
+            args,
+        ]
+        .concat();
+        let mut process = vramgate(&args)
+            .stderr(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let lines = std::io::BufReader::new(process.stderr.take().unwrap()).lines();
+        Self { process, lines }
+    }
+
+    /// The next line that holds a text.
+    fn line(&mut self, text: &str) -> String {
+        self.lines
+            .by_ref()
+            .map(Result::unwrap)
+            .find(|line| line.contains(text))
+            .unwrap()
+    }
+}
+
+impl Drop for Webhook {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn get(address: &str, path: &str) -> String {
+    use std::io::Read as _;
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    )
+    .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+#[test]
+fn without_a_cluster_the_webhook_says_so_loudly_and_answers_for_the_example() {
+    let mut webhook = Webhook::start(&[]);
+    webhook.line("NO CLUSTER");
+    let listening = webhook.line("listening on https://");
+    let status = listening
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(get(status, "/readyz").starts_with("HTTP/1.1 200"));
+    assert!(get(status, "/").contains("gpu-node-1"));
+    assert!(get(status, "/metrics").contains("vramgate_"));
+}
+
+#[test]
+fn policies_are_read_again_when_their_files_change_and_errors_leave_them_in_force() {
+    let folder = Folder::new();
+    let policy = |budget: &str| {
+        format!(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: all}}\nspec: {{device: {{budget: '{budget}'}}}}\n"
+        )
+    };
+    folder.write("policies/all.yaml", policy("0.80"));
+    let policies = folder.0.join("policies").display().to_string();
+    let mut webhook = Webhook::start(&["--cluster-state", &cluster(), "--policy-dir", &policies]);
+    let listening = webhook.line("listening on https://");
+    let status = listening
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(get(status, "/").contains("0.80"));
+    folder.write("policies/all.yaml", policy("a lot"));
+    webhook.line("not reloaded");
+    assert!(get(status, "/").contains("0.80"));
+    folder.write("policies/all.yaml", policy("0.70"));
+    webhook.line("policies reloaded");
+    assert!(get(status, "/").contains("0.70"));
 }

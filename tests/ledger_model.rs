@@ -1,5 +1,12 @@
 //! The ledger against a plain model: a list of pods, and a search through every way to place them.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
 mod kit;
 
 use kit::{Cluster, L40S, pod};
@@ -39,7 +46,11 @@ struct Known {
 }
 
 fn step(wilful: bool) -> impl Strategy<Value = Step> {
-    let bind = if wilful { prop::option::of(0_usize..3).boxed() } else { Just(None).boxed() };
+    let bind = if wilful {
+        prop::option::of(0_usize..3).boxed()
+    } else {
+        Just(None).boxed()
+    };
     prop_oneof![
         5 => (50_u64..=900, prop::option::weighted(0.3, 0_usize..3)).prop_map(|(f, only)| Step::Create(f, only)),
         3 => (any::<prop::sample::Index>(), bind).prop_map(|(i, to)| Step::Bind(i.index(64), to)),
@@ -59,20 +70,26 @@ fn cluster() -> Cluster {
 /// Whether all pods can stand together, each bound one where it is; every way is tried.
 fn possible(pods: &[Known]) -> bool {
     fn descend(pods: &[Known], sums: [u64; 3], slots: [u32; 3]) -> bool {
-        let Some((first, rest)) = pods.split_first() else { return true };
-        (0..3).filter(|node| first.bound.or(first.only).is_none_or(|fixed| fixed == *node)).any(|node| {
-            let (mut sums, mut slots) = (sums, slots);
-            sums[node] += first.share;
-            slots[node] += 1;
-            sums[node] <= 900_000 && slots[node] <= SLOTS && descend(rest, sums, slots)
-        })
+        let Some((first, rest)) = pods.split_first() else {
+            return true;
+        };
+        (0..3)
+            .filter(|node| first.bound.or(first.only).is_none_or(|fixed| fixed == *node))
+            .any(|node| {
+                let (mut sums, mut slots) = (sums, slots);
+                sums[node] += first.share;
+                slots[node] += 1;
+                sums[node] <= 900_000 && slots[node] <= SLOTS && descend(rest, sums, slots)
+            })
     }
     descend(pods, [0; 3], [0; 3])
 }
 
 fn place_of(cluster: &Cluster, name: &str) -> Option<usize> {
     let devices = cluster.ledger.devices();
-    let device = devices.iter().find(|device| device.holders.iter().any(|holder| *holder.name == *name))?;
+    let device = devices
+        .iter()
+        .find(|device| device.holders.iter().any(|holder| *holder.name == *name))?;
     NODES.iter().position(|node| *node == &*device.node)
 }
 
@@ -91,7 +108,12 @@ impl Run {
         if let Some(only) = only {
             object["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODES[only]});
         }
-        let known = Known { object: object.clone(), share: share(thousandths), only, bound: None };
+        let known = Known {
+            object: object.clone(),
+            share: share(thousandths),
+            only,
+            bound: None,
+        };
         let admitted = self.cluster.create(&object).admit;
         if admitted {
             self.pods.push(known.clone());
@@ -104,12 +126,17 @@ impl Run {
             return;
         }
         let index = index % self.pods.len();
-        let found = place_of(&self.cluster, self.pods[index].object["metadata"]["name"].as_str().unwrap());
+        let found = place_of(
+            &self.cluster,
+            self.pods[index].object["metadata"]["name"].as_str().unwrap(),
+        );
         let pod = &mut self.pods[index];
         if pod.bound.is_some() {
             return;
         }
-        let Some(node) = pod.only.or(to).or(found) else { return };
+        let Some(node) = pod.only.or(to).or(found) else {
+            return;
+        };
         pod.bound = Some(node);
         pod.object = self.cluster.running(&pod.object.clone(), NODES[node]);
     }
@@ -117,7 +144,9 @@ impl Run {
     fn delete(&mut self, index: usize) {
         if !self.pods.is_empty() {
             let pod = self.pods.remove(index % self.pods.len());
-            self.cluster.ledger.remove_pod(pod.object["metadata"]["uid"].as_str().unwrap());
+            self.cluster
+                .ledger
+                .remove_pod(pod.object["metadata"]["uid"].as_str().unwrap());
         }
     }
 
@@ -129,13 +158,19 @@ impl Run {
         let index = index % self.pods.len();
         if self.pods[index].bound.is_none() {
             let pod = self.pods.remove(index);
-            self.cluster.ledger.release(pod.object["metadata"]["uid"].as_str().unwrap());
+            self.cluster
+                .ledger
+                .release(pod.object["metadata"]["uid"].as_str().unwrap());
         }
     }
 }
 
 fn run() -> Run {
-    Run { cluster: cluster(), pods: Vec::new(), count: 0 }
+    Run {
+        cluster: cluster(),
+        pods: Vec::new(),
+        count: 0,
+    }
 }
 
 proptest! {

@@ -1,8 +1,18 @@
 //! The situations that vramgate exists for, decided by the core. The numbers are worked out by hand in the comments.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
 mod kit;
 
-use kit::{Cluster, H100, L40S, VLLM, apply, deployment, finding, fixes_hold, golden, gpu_node, has, pod, pod_of, vllm};
+use kit::{
+    Cluster, H100, L40S, VLLM, apply, deployment, finding, fixes_hold, golden, gpu_node, has, pod, pod_of,
+    vllm,
+};
 use serde_json::{Value, json};
 use vramgate::finding::{Code, Number, Severity};
 use vramgate::message;
@@ -25,14 +35,20 @@ fn s1_four_pods_at_a_fifth_share_one_device() {
         assert_eq!(row.budget, Mib::new(73_403));
     }
     let device = &cluster.ledger.devices()[0];
-    assert_eq!((device.promised, device.promised_share), (Mib::new(65_248), Share::from_ppm(800_000)));
+    assert_eq!(
+        (device.promised, device.promised_share),
+        (Mib::new(65_248), Share::from_ppm(800_000))
+    );
 }
 
 #[test]
 fn s2_the_fourth_pod_at_three_tenths_is_refused() {
     let mut cluster = h100(4);
     for index in 0..3 {
-        assert!(cluster.create(&pod(&format!("p{index}"), "0.30")).admit, "0.90 is not above 0.90");
+        assert!(
+            cluster.create(&pod(&format!("p{index}"), "0.30")).admit,
+            "0.90 is not above 0.90"
+        );
     }
     let fourth = pod("p3", "0.30");
     let verdict = cluster.create(&fourth);
@@ -68,10 +84,16 @@ fn s3_a_deployment_beyond_the_device_is_refused_when_applied() {
     let verdict = cluster.create(&four);
     assert!(!verdict.admit);
     let found = finding(&verdict, Code::Vg201);
-    assert_eq!(found.numbers["neededFraction"], Number::Share(Share::from_ppm(1_200_000)));
+    assert_eq!(
+        found.numbers["neededFraction"],
+        Number::Share(Share::from_ppm(1_200_000))
+    );
     let titles: Vec<&str> = found.fixes.iter().map(|fix| fix.title.as_str()).collect();
     assert!(titles.contains(&"lower replicas to 3"), "{titles:?}");
-    assert!(titles.iter().any(|title| title.ends_with("to 0.225")), "{titles:?}");
+    assert!(
+        titles.iter().any(|title| title.ends_with("to 0.225")),
+        "{titles:?}"
+    );
     assert_eq!(fixes_hold(&mut cluster, &four, &verdict), 2);
     golden("s3-deployment", &message::refusal(&verdict));
 }
@@ -87,27 +109,45 @@ fn s4_a_rollout_beyond_the_budget_is_told_before_it_stalls() {
     assert!(found.message.contains("goes on one by one"), "{}", found.message);
     let titles: Vec<&str> = found.fixes.iter().map(|fix| fix.title.as_str()).collect();
     assert!(titles.contains(&"set maxSurge to 0"));
-    assert!(titles.iter().any(|title| title.ends_with("to 0.180")), "{titles:?}");
+    assert!(
+        titles.iter().any(|title| title.ends_with("to 0.180")),
+        "{titles:?}"
+    );
     for fix in &found.fixes {
-        assert!(!has(&cluster.try_create(&apply(&four, fix)), Code::Vg203), "{}", fix.title);
+        assert!(
+            !has(&cluster.try_create(&apply(&four, fix)), Code::Vg203),
+            "{}",
+            fix.title
+        );
     }
     golden("s4-rollout", &message::report(&verdict, ""));
 
     let mut stalls = four.clone();
     stalls["spec"]["strategy"] = json!({"rollingUpdate": {"maxUnavailable": 0}});
-    assert!(finding(&cluster.create(&stalls), Code::Vg203).message.contains("stall"));
+    assert!(
+        finding(&cluster.create(&stalls), Code::Vg203)
+            .message
+            .contains("stall")
+    );
 
     // With four slots the extra pod finds no slot and waits: that is no matter of memory.
     assert!(!has(&h100(4).create(&four), Code::Vg203));
 
     // The same when the image is changed while the four pods run.
     for index in 0..4 {
-        cluster.running(&owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.20"), "gpu-1");
+        cluster.running(
+            &owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.20"),
+            "gpu-1",
+        );
     }
     let mut next = four.clone();
     next["spec"]["template"]["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.21.0");
     let verdict = cluster.update(&four, &next);
-    assert!(verdict.admit && has(&verdict, Code::Vg203), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && has(&verdict, Code::Vg203),
+        "{:#?}",
+        verdict.findings
+    );
 }
 
 fn owned_by_deployment(name: &str, deployment: &str, fraction: &str) -> Value {
@@ -122,13 +162,16 @@ fn owned_by_deployment(name: &str, deployment: &str, fraction: &str) -> Value {
 #[test]
 fn s5_a_terminating_pod_holds_its_memory() {
     let mut cluster = h100(4);
-    let running: Vec<Value> =
-        (0..3).map(|index| cluster.running(&pod(&format!("p{index}"), "0.30"), "gpu-1")).collect();
+    let running: Vec<Value> = (0..3)
+        .map(|index| cluster.running(&pod(&format!("p{index}"), "0.30"), "gpu-1"))
+        .collect();
     let mut leaving = running[0].clone();
     leaving["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     cluster.see(&leaving);
     assert!(!cluster.try_create(&pod("next", "0.30")).admit);
-    cluster.ledger.remove_pod(running[0]["metadata"]["uid"].as_str().unwrap());
+    cluster
+        .ledger
+        .remove_pod(running[0]["metadata"]["uid"].as_str().unwrap());
     assert!(cluster.create(&pod("next", "0.30")).admit);
 }
 
@@ -144,7 +187,10 @@ fn s6_the_default_fraction_on_a_shared_slot_is_refused() {
     let verdict = cluster.create(&eight);
     assert!(!verdict.admit);
     let found = finding(&verdict, Code::Vg207);
-    assert_eq!(found.numbers["defaultFraction"], Number::Share(Share::from_ppm(920_000)));
+    assert_eq!(
+        found.numbers["defaultFraction"],
+        Number::Share(Share::from_ppm(920_000))
+    );
     assert!(has(&verdict, Code::Vg103), "{:#?}", verdict.findings);
     golden("s6-default-fraction", &message::refusal(&verdict));
     let one = pod_of("one", json!([container]));
@@ -157,10 +203,17 @@ fn s6_the_default_fraction_on_a_shared_slot_is_refused() {
 fn s7_two_shared_slots_may_be_one_device() {
     let mut cluster = h100(4);
     let mut container = vllm(VLLM, Some("0.40"));
-    container["args"].as_array_mut().unwrap().extend([json!("--tensor-parallel-size"), json!("2")]);
+    container["args"]
+        .as_array_mut()
+        .unwrap()
+        .extend([json!("--tensor-parallel-size"), json!("2")]);
     container["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
     let verdict = cluster.create(&pod_of("tp2", json!([container])));
-    assert!(!verdict.admit && has(&verdict, Code::Vg205), "{:#?}", verdict.findings);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg205),
+        "{:#?}",
+        verdict.findings
+    );
     golden("s7-ranks-over-shared-slots", &message::refusal(&verdict));
 }
 
@@ -195,7 +248,10 @@ fn s9_the_sum_is_on_the_slice() {
         ("nvidia.com/mig-1g.10gb.replicas", "2"),
         ("nvidia.com/mig-1g.10gb.sharing-strategy", "time-slicing"),
         ("nvidia.com/mig-1g.10gb.memory", "9984"),
-        ("nvidia.com/mig-1g.10gb.product", "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED"),
+        (
+            "nvidia.com/mig-1g.10gb.product",
+            "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb-SHARED",
+        ),
     ] {
         labels.insert(key.to_owned(), json!(value));
     }
@@ -233,14 +289,20 @@ fn s11_an_image_changed_in_place_that_raises_the_default_is_judged() {
         "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: lenient}\nspec:\n  codes: {warning: [VG207]}\n",
     );
     cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
-    let old = cluster.running(&pod_of("p", json!([vllm("vllm/vllm-openai:v0.19.0", None)])), "gpu-1");
+    let old = cluster.running(
+        &pod_of("p", json!([vllm("vllm/vllm-openai:v0.19.0", None)])),
+        "gpu-1",
+    );
     let mut new = old.clone();
     new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.20.0");
     let verdict = cluster.update(&old, &new);
     assert!(!verdict.admit, "0.92 is above 0.90");
     let mut same = old.clone();
     same["metadata"]["labels"] = json!({"touched": "yes"});
-    assert!(cluster.update(&old, &same).admit, "what asks for no more is never denied");
+    assert!(
+        cluster.update(&old, &same).admit,
+        "what asks for no more is never denied"
+    );
 }
 
 #[test]
@@ -262,7 +324,11 @@ fn s13_any_three_holders_of_the_node_may_meet() {
     let verdict = cluster.create(&pod("c", "0.45"));
     assert!(!verdict.admit);
     golden("s13-any-evidence", &message::refusal(&verdict));
-    assert_eq!(fixes_hold(&mut cluster, &pod("c", "0.45"), &verdict), 1, "0.30 fits any way");
+    assert_eq!(
+        fixes_hold(&mut cluster, &pod("c", "0.45"), &verdict),
+        1,
+        "0.30 fits any way"
+    );
 }
 
 #[test]
@@ -282,7 +348,10 @@ fn c1_tensor_parallel_wants_as_many_whole_devices() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
     let mut container = vllm(VLLM, Some("0.90"));
-    container["args"].as_array_mut().unwrap().extend([json!("-tp"), json!("2")]);
+    container["args"]
+        .as_array_mut()
+        .unwrap()
+        .extend([json!("-tp"), json!("2")]);
     let short = pod_of("tp2", json!([container]));
     let verdict = cluster.create(&short);
     assert!(!verdict.admit && has(&verdict, Code::Vg105));
@@ -324,7 +393,10 @@ fn c8_a_mirror_pod_is_counted_and_not_denied_if_a_node_made_it() {
     let mut mirror = pod("static-gpu-1", "0.30");
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "hash"});
     mirror["spec"]["nodeName"] = json!("gpu-1");
-    assert!(!cluster.try_create(&mirror).admit, "the annotation alone proves nothing");
+    assert!(
+        !cluster.try_create(&mirror).admit,
+        "the annotation alone proves nothing"
+    );
     let workload = vramgate::workload::Workload::read(&mirror).unwrap().unwrap();
     let question = vramgate::decision::Question {
         operation: vramgate::decision::Operation::Create,
@@ -346,7 +418,11 @@ fn c10_hand_written_labels_are_whole_devices_with_a_remark() {
     cluster.node(&node);
     let verdict = cluster.create(&pod("p", "0.90"));
     assert!(verdict.admit, "{:#?}", verdict.findings);
-    assert_eq!(verdict.placement[0].budget, Mib::new(81_920), "an A100 80GB by its alias");
+    assert_eq!(
+        verdict.placement[0].budget,
+        Mib::new(81_920),
+        "an A100 80GB by its alias"
+    );
 }
 
 #[test]
@@ -356,7 +432,13 @@ fn c11_what_only_a_cordoned_node_could_take_waits() {
     node["spec"] = json!({"unschedulable": true, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]});
     cluster.node(&node);
     assert!(cluster.create(&pod("a", "0.30")).admit);
-    assert!(cluster.create(&pod("b", "0.70")).findings.iter().any(|f| f.code == Code::Vg201));
+    assert!(
+        cluster
+            .create(&pod("b", "0.70"))
+            .findings
+            .iter()
+            .any(|f| f.code == Code::Vg201)
+    );
 }
 
 #[test]
@@ -375,7 +457,12 @@ fn c13_a_dry_run_leaves_nothing() {
 #[test]
 fn c15_other_vendors_are_not_ours() {
     let mut cluster = h100(4);
-    for resource in ["amd.com/gpu", "google.com/tpu", "aws.amazon.com/neuron", "gpu.intel.com/i915"] {
+    for resource in [
+        "amd.com/gpu",
+        "google.com/tpu",
+        "aws.amazon.com/neuron",
+        "gpu.intel.com/i915",
+    ] {
         let mut object = pod("p", "0.99");
         object["spec"]["containers"][0]["resources"] = json!({"limits": {resource: "1"}});
         let verdict = cluster.create(&object);
@@ -405,7 +492,10 @@ fn c16_ordinary_jobs_on_whole_devices_pass() {
     let verdict = cluster.create(&pod_of("train", json!([trainer(9)])));
     assert!(!verdict.admit && has(&verdict, Code::Vg703));
     golden("vg703-no-node-is-large-enough", &message::refusal(&verdict));
-    assert!(!h100(4).create(&pod_of("train", json!([trainer(1)]))).admit, "unknown on a shared device");
+    assert!(
+        !h100(4).create(&pod_of("train", json!([trainer(1)]))).admit,
+        "unknown on a shared device"
+    );
 }
 
 #[test]
@@ -413,12 +503,19 @@ fn c18_an_update_that_asks_for_no_more_is_never_denied() {
     let mut cluster = h100(4);
     let four = deployment("chat", 4, &vllm(VLLM, Some("0.30")));
     for index in 0..4 {
-        cluster.running(&owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.30"), "gpu-1");
+        cluster.running(
+            &owned_by_deployment(&format!("chat-abc-{index}"), "chat", "0.30"),
+            "gpu-1",
+        );
     }
     let mut back = four.clone();
     back["spec"]["template"]["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.21.0");
     let verdict = cluster.update(&four, &back);
-    assert!(verdict.admit && has(&verdict, Code::Vg201), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && has(&verdict, Code::Vg201),
+        "{:#?}",
+        verdict.findings
+    );
     golden("c18-rollback", &message::report(&verdict, ""));
     let mut fewer = four.clone();
     fewer["spec"]["replicas"] = json!(2);
@@ -431,14 +528,21 @@ fn c18_an_update_that_asks_for_no_more_is_never_denied() {
 #[test]
 fn unreadable_fractions_are_refused_with_field_and_value() {
     let mut cluster = h100(4);
-    for (index, text) in ["0", "nan", "-0.5", "", "1e309", "0,3", "1.5"].into_iter().enumerate() {
+    for (index, text) in ["0", "nan", "-0.5", "", "1e309", "0,3", "1.5"]
+        .into_iter()
+        .enumerate()
+    {
         let mut container = vllm(VLLM, None);
         container["args"] = json!([format!("--gpu-memory-utilization={text}")]);
         let object = pod_of("bad", json!([container]));
         let verdict = cluster.create(&object);
         assert!(!verdict.admit, "{text:?}");
         let found = finding(&verdict, Code::Vg101);
-        assert!(found.path.as_str().starts_with("spec.containers[0].args["), "{} {text:?}", found.path);
+        assert!(
+            found.path.as_str().starts_with("spec.containers[0].args["),
+            "{} {text:?}",
+            found.path
+        );
         golden(&format!("vg101-{index}"), &message::refusal(&verdict));
         assert_eq!(fixes_hold(&mut cluster, &object, &verdict), 1, "{text:?}");
     }
@@ -447,11 +551,16 @@ fn unreadable_fractions_are_refused_with_field_and_value() {
 #[test]
 fn an_unresolved_value_is_refused_on_a_shared_device_alone() {
     let mut container = vllm(VLLM, Some("$(SHARE)"));
-    container["env"] = json!([{"name": "SHARE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "share"}}}]);
+    container["env"] =
+        json!([{"name": "SHARE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "share"}}}]);
     let object = pod_of("p", json!([container]));
     let mut shared = h100(4);
     let verdict = shared.create(&object);
-    assert!(!verdict.admit && has(&verdict, Code::Vg102), "{:#?}", verdict.findings);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg102),
+        "{:#?}",
+        verdict.findings
+    );
     golden("vg102-unresolved", &message::refusal(&verdict));
     assert_eq!(fixes_hold(&mut shared, &object, &verdict), 1);
     let mut whole = Cluster::new();
@@ -476,13 +585,21 @@ fn an_engine_that_nothing_bounds_is_refused_on_a_shared_device() {
         "name": "ollama", "image": "ollama/ollama:0.12.0", "resources": {"limits": {"nvidia.com/gpu": "1"}},
     });
     let verdict = h100(4).create(&pod_of("p", json!([container])));
-    assert!(!verdict.admit && has(&verdict, Code::Vg206), "{:#?}", verdict.findings);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg206),
+        "{:#?}",
+        verdict.findings
+    );
     golden("vg206-uncapped", &message::refusal(&verdict));
     let container = json!({
         "name": "job", "image": "registry.example/team/tool:1", "resources": {"limits": {"nvidia.com/gpu": "1"}},
     });
     let verdict = h100(4).create(&pod_of("p", json!([container])));
-    assert!(!verdict.admit && has(&verdict, Code::Vg106), "{:#?}", verdict.findings);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg106),
+        "{:#?}",
+        verdict.findings
+    );
     golden("vg106-unknown-engine", &message::refusal(&verdict));
 }
 
@@ -496,7 +613,10 @@ fn m2_m3_the_client_limit_of_mps_is_known() {
     let verdict = cluster.create(&pod("a", "0.30"));
     assert!(!verdict.admit && has(&verdict, Code::Vg401));
     golden("m2-client-limit", &message::refusal(&verdict));
-    assert_eq!(finding(&verdict, Code::Vg401).fixes[0].title, "lower the memory fraction of container server to 0.242");
+    assert_eq!(
+        finding(&verdict, Code::Vg401).fixes[0].title,
+        "lower the memory fraction of container server to 0.242"
+    );
     assert_eq!(fixes_hold(&mut cluster, &pod("a", "0.30"), &verdict), 1);
     let mut two = pod("b", "0.20");
     two["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
@@ -527,7 +647,11 @@ fn tentative_places_move_when_that_helps() {
     let mut b = pod("b", "0.60");
     b["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": first});
     let verdict = cluster.create(&b);
-    assert!(verdict.admit, "a moves to the other node: {:#?}", verdict.findings);
+    assert!(
+        verdict.admit,
+        "a moves to the other node: {:#?}",
+        verdict.findings
+    );
     assert!(!cluster.create(&pod("c", "0.60")).admit);
 }
 
@@ -538,7 +662,9 @@ fn the_number_admitted_is_exact_however_the_scheduler_packs() {
     for index in 0..5 {
         cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
     }
-    let order = ["n0", "n0", "n0", "n0", "n0", "n0", "n1", "n1", "n1", "n1", "n1", "n1", "n2", "n2", "n2"];
+    let order = [
+        "n0", "n0", "n0", "n0", "n0", "n0", "n1", "n1", "n1", "n1", "n1", "n1", "n2", "n2", "n2",
+    ];
     let mut admitted = 0;
     for index in 0..17 {
         let mut object = pod(&format!("p{index}"), "0.28");
@@ -549,5 +675,9 @@ fn the_number_admitted_is_exact_however_the_scheduler_packs() {
         }
     }
     assert_eq!(admitted, 15);
-    assert_eq!(cluster.ledger.over_budget().len(), 2, "n0 and n1 are shown for what they are");
+    assert_eq!(
+        cluster.ledger.over_budget().len(),
+        2,
+        "n0 and n1 are shown for what they are"
+    );
 }

@@ -255,7 +255,7 @@ mod tests {
     fn durations_are_read_with_their_unit() {
         assert_eq!(duration("65s"), Ok(Duration::from_secs(65)));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2m"), Ok(Duration::from_secs(120)));
+        assert_eq!(duration("2m"), Ok(Duration::from_mins(2)));
         for text in [
             "",
             "65",

@@ -17,7 +17,8 @@ pub(super) fn run(args: &Certs) -> Result<(), Failure> {
     })?;
     let mut text = String::new();
     for path in written {
-        text.push_str(&format!("{}\n", path.display()));
+        text.push_str(&path.display().to_string());
+        text.push('\n');
     }
     output::print(&text)
 }

@@ -38,7 +38,9 @@ fn text(items: &[Explained]) -> String {
             "{} {}/{}",
             object.kind, object.namespace, object.name
         )));
-        text.push_str(&format!(" ({})\n", item.pods()));
+        text.push_str(" (");
+        text.push_str(&item.pods());
+        text.push_str(")\n");
         let mut table = Table::new();
         table.load_style(comfy_table::presets::NOTHING);
         table.set_header([

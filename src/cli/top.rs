@@ -72,7 +72,8 @@ pub(super) fn text(rows: &[DeviceRow], with_holders: bool, paint: Paint) -> Stri
     }
     let over = rows.iter().filter(|row| row.is_over_budget()).count();
     if over > 0 {
-        text.push_str(&format!("{over} of {} over budget\n", rows.len()));
+        let line = format!("{over} of {} over budget\n", rows.len());
+        text.push_str(&line);
     }
     text
 }

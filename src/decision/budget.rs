@@ -195,7 +195,8 @@ impl Closest<'_> {
             Code::Vg201,
             path,
             format!(
-                "{who} {request} ({share}) of a shared {} device; {situation}", pool.resource
+                "{who} {request} ({share}) of a shared {} device; {situation}",
+                pool.resource
             ),
         )
         .number("requestMiB", Number::Memory(request))

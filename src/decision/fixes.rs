@@ -49,7 +49,9 @@ pub(super) fn for_pod(
     let mut fixes = Vec::new();
     if errors.iter().all(|code| BY_FRACTION.contains(code)) {
         // Where nobody chose a fraction, the proposal leaves the other slots of the device their part.
-        let chosen = errors.iter().all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
+        let chosen = errors
+            .iter()
+            .all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
         let most = if chosen { Share::WHOLE } else { survey.fair_share() };
         let passes = |changed: &Demand| passes(question, changed, ledger, overlay);
         fixes.extend(largest_fraction(question, demand, most, passes));
@@ -140,13 +142,16 @@ pub(super) fn largest_fraction(
             .is_some_and(|changed| passes(&changed))
     };
     // What fits at a fraction fits at any smaller one, so the border is found by halving.
-    let (mut low, mut high) = (0_u32, u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000));
+    let (mut low, mut high) = (
+        0_u32,
+        u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000),
+    );
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
-            low = middle
+            low = middle;
         } else {
-            high = middle - 1
+            high = middle - 1;
         }
     }
     let fraction = at(low)?;
@@ -161,10 +166,21 @@ pub(super) fn largest_fraction(
     let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
     let value = if makes_list { json!([word]) } else { json!(word) };
     let operation = operation(if edit.add { "add" } else { "replace" }, &pointer, &value)?;
-    let chosen = claim.parts.iter().any(|part| matches!(part.amount, Amount::OfTotal { by_default: false, .. }));
+    let chosen = claim.parts.iter().any(|part| {
+        matches!(
+            part.amount,
+            Amount::OfTotal {
+                by_default: false,
+                ..
+            }
+        )
+    });
     let verb = if chosen { "lower" } else { "set" };
     Some(Fix {
-        title: format!("{verb} the memory fraction of container {} to {fraction}", claim.container),
+        title: format!(
+            "{verb} the memory fraction of container {} to {fraction}",
+            claim.container
+        ),
         patch: vec![operation],
     })
 }

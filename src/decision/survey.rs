@@ -100,12 +100,12 @@ impl<'a> Survey<'a> {
             let first = names.first().and_then(|name| ledger.nodes.get(name));
             let notes = first.map_or(&[][..], |entry| &entry.node.notes);
             let candidate = Candidate {
-                notes,
                 index,
                 class,
                 weighed,
                 policy,
                 names,
+                notes,
             };
             if candidate.refuses() {
                 survey.refusing.push(candidate);
@@ -246,10 +246,14 @@ impl<'a> Survey<'a> {
     /// What is not known of the devices on which the pod could stand.
     fn facts(&self, demand: &Demand) -> Vec<Finding> {
         let mut findings = Vec::new();
+        let path = demand
+            .claims
+            .first()
+            .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
         for kind in &self.accepting {
             let Some(name) = kind.names.first() else { continue };
             let mut tell = |message: String| {
-                let finding = Finding::new(Code::Vg704, FieldPath::default(), message);
+                let finding = Finding::new(Code::Vg704, path.clone(), message);
                 findings.push(crate::demand::weigh::under(&kind.policy, finding));
             };
             let mut asked = kind.class.pools.iter().zip(&kind.weighed.standings);
@@ -259,7 +263,11 @@ impl<'a> Survey<'a> {
                      fractions are summed there, overheads cannot be"
                 ));
             }
-            for note in kind.notes.iter().filter(|note| demand.resources().any(|asked| *asked == *note.resource)) {
+            for note in kind
+                .notes
+                .iter()
+                .filter(|note| demand.resources().any(|asked| *asked == *note.resource))
+            {
                 tell(format!("node {name}: {}", note.message));
             }
         }

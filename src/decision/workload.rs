@@ -73,12 +73,12 @@ pub(super) fn judge(
         if let Some(finding) = fit.finding {
             verdict.findings.push(path(finding));
             if fit.code == Some(Code::Vg201) {
-                proposals = sizing.proposals(&fit.placed);
+                proposals = sizing.proposals(&fit.places);
             }
         } else if let Some(finding) = sizing.rollout(&fit, change.rolls_out || !is_update) {
             verdict.findings.push(path(finding));
         }
-        if let Some(last) = fit.placed.last() {
+        if let Some(last) = fit.places.last() {
             verdict.placement = rows(&survey, ledger, &overlay, last);
         }
     } else if blocked {
@@ -163,8 +163,8 @@ impl Change {
 /// What an attempt to place all pods came to.
 struct Placed {
     /// Places of the pods that found one.
-    placed: Vec<Arc<str>>,
-    /// The ledger with them.
+    places: Vec<Arc<str>>,
+    /// The code of what keeps the others out.
     code: Option<Code>,
     finding: Option<Finding>,
 }
@@ -211,14 +211,14 @@ impl Sizing<'_> {
             || (wanted == 1 && !matches!(seek(self.survey, self.ledger, self.base, &ask), Sought::Full))
         {
             return Placed {
-                placed,
+                places: placed,
                 code: None,
                 finding: None,
             };
         }
         let Some(closest) = closest(self.survey, self.ledger, &overlay, self.spec) else {
             return Placed {
-                placed,
+                places: placed,
                 code: None,
                 finding: None,
             };
@@ -234,7 +234,7 @@ impl Sizing<'_> {
             );
             let severity = finding.severity.min(Severity::Warning);
             return Placed {
-                placed,
+                places: placed,
                 code: Some(Code::Vg209),
                 finding: Some(finding.with_severity(severity)),
             };
@@ -259,7 +259,7 @@ impl Sizing<'_> {
             .number("neededFraction", Number::Share(share.times(u64::from(wanted))))
             .detail("or another such device for the rest");
         Placed {
-            placed,
+            places: placed,
             code: Some(Code::Vg201),
             finding: Some(finding),
         }
@@ -286,7 +286,7 @@ impl Sizing<'_> {
         }
         if full.is_empty() {
             return Placed {
-                placed,
+                places: placed,
                 code: None,
                 finding: None,
             };
@@ -322,7 +322,7 @@ impl Sizing<'_> {
             under(&closest.kind.policy, finding).number("nodesWithoutRoom", Number::Count(full.len() as u64))
         });
         Placed {
-            placed,
+            places: placed,
             code: Some(Code::Vg201),
             finding,
         }
@@ -340,7 +340,7 @@ impl Sizing<'_> {
         }
         let ask = self.ask();
         let mut overlay = self.base.clone();
-        for place in &steady.placed {
+        for place in &steady.places {
             let class = self.ledger.nodes.get(place)?.class;
             overlay.add(place, &ask.weighed.get(&class)?.standings);
         }

@@ -65,14 +65,14 @@ impl Explained {
     #[must_use]
     pub fn pods(&self) -> String {
         let Replicas { desired, surge, max } = self.replicas;
-        let mut text = format!("{desired} pod{}", if desired == 1 { "" } else { "s" });
+        let mut parts = vec![format!("{desired} pod{}", if desired == 1 { "" } else { "s" })];
         if surge > 0 {
-            text.push_str(&format!(", {surge} more in a rollout"));
+            parts.push(format!("{surge} more in a rollout"));
         }
         if let Some(max) = max {
-            text.push_str(&format!(", at most {max} by an autoscaler"));
+            parts.push(format!("at most {max} by an autoscaler"));
         }
-        text
+        parts.join(", ")
     }
 }
 

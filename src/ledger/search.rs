@@ -330,20 +330,20 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         if moved.len() >= MOST_MOVED {
             return None;
         }
-        let Some(asks) = Ask::of(ledger, holder) else {
+        let Some(its_ask) = Ask::of(ledger, holder) else {
             continue;
         };
         overlay.without(holder);
-        moved.push((holder, asks));
+        moved.push((holder, its_ask));
     }
     let asks: Vec<&Ask> = std::iter::once(ask)
         .chain(moved.iter().map(|(_, ask)| ask))
         .collect();
-    let mut places = overlay.place_all(&asks)?.into_iter();
-    let place = places.next()?;
+    let mut found = overlay.place_all(&asks)?.into_iter();
+    let place = found.next()?;
     let moves = moved
         .iter()
-        .zip(places)
+        .zip(found)
         .filter(|((holder, _), to)| holder.place.as_ref() != Some(to))
         .map(|((holder, _), to)| (holder.uid.clone(), to))
         .collect();

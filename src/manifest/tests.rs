@@ -155,7 +155,7 @@ fn anchors_and_merge_keys_are_expanded_and_bombs_are_not() {
     for level in 1..9 {
         let previous = level - 1;
         let aliases = vec![format!("*a{previous}"); 10].join(", ");
-        bomb.push_str(&format!("a{level}: &a{level} [{aliases}]\n"));
+        bomb = format!("{bomb}a{level}: &a{level} [{aliases}]\n");
     }
     assert!(error_of(&bomb).contains("limit"), "{}", error_of(&bomb));
 }
@@ -192,7 +192,7 @@ fn nesting_is_limited_in_both_syntaxes() {
     }
     let mut block = String::from("apiVersion: v1\nkind: Pod\nspec:\n");
     for level in 1..150 {
-        block.push_str(&format!("{}a:\n", " ".repeat(level)));
+        block = format!("{block}{}a:\n", " ".repeat(level));
     }
     assert!(error_of(&block).contains("64 levels"), "{}", error_of(&block));
 }

@@ -22,13 +22,13 @@ fn snapshot(objects: Vec<Value>) -> Snapshot {
     snapshot
 }
 
-fn gpu_template(labels: Value) -> Value {
+fn gpu_template(labels: &Value) -> Value {
     json!({"metadata": {"labels": labels}, "spec": {"containers": [
         {"name": "server", "image": "engine:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}]}})
 }
 
 fn pod(name: &str, owner: Option<(&str, &str)>, hash: &str) -> Value {
-    let mut pod = gpu_template(json!({"pod-template-hash": hash}));
+    let mut pod = gpu_template(&json!({"pod-template-hash": hash}));
     pod["apiVersion"] = "v1".into();
     pod["kind"] = "Pod".into();
     pod["metadata"]["name"] = name.into();
@@ -41,7 +41,7 @@ fn pod(name: &str, owner: Option<(&str, &str)>, hash: &str) -> Value {
 
 fn deployment(replicas: u32) -> Workload {
     let value = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "chat", "namespace": "llm"},
-        "spec": {"replicas": replicas, "template": gpu_template(json!({"app": "chat"}))}});
+        "spec": {"replicas": replicas, "template": gpu_template(&json!({"app": "chat"}))}});
     Workload::read(&value).unwrap().unwrap()
 }
 
@@ -204,7 +204,7 @@ fn replicas_beyond_the_slots_of_the_cluster_are_not_made() {
     let mut snapshot = snapshot(vec![node("gpu-a", 4), node("gpu-b", 2)]);
     let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
     snapshot.fill(&mut ledger);
-    snapshot.join(deployment(u32::MAX), &mut ledger);
+    snapshot.join(deployment(1_000_000), &mut ledger);
     assert_eq!(holders(&ledger).len(), 6);
 }
 
@@ -214,7 +214,7 @@ fn a_daemon_set_has_one_pod_on_each_node() {
     let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
     snapshot.fill(&mut ledger);
     let value = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent", "namespace": "llm"},
-        "spec": {"template": gpu_template(json!({}))}});
+        "spec": {"template": gpu_template(&json!({}))}});
     snapshot.join(Workload::read(&value).unwrap().unwrap(), &mut ledger);
     let rows: Vec<_> = ledger
         .devices()

@@ -142,7 +142,9 @@ impl Pod {
     /// Whether this is the API object of a static pod, as a kubelet creates it.
     #[must_use]
     pub fn is_mirror(&self) -> bool {
-        self.metadata.annotations.contains_key("kubernetes.io/config.mirror")
+        self.metadata
+            .annotations
+            .contains_key("kubernetes.io/config.mirror")
     }
 }
 

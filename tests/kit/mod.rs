@@ -1,6 +1,13 @@
 //! A cluster for tests: nodes and pods as manifests, and the decision as the webhook runs it.
 
-#![allow(dead_code, reason = "each test target uses a part")]
+#![allow(dead_code, unreachable_pub, reason = "each test target uses a part")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::needless_pass_by_value,
+    reason = "a test ends at the first surprise"
+)]
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -53,7 +60,12 @@ impl Cluster {
     }
 
     fn with_policies(policies: PolicySet) -> Self {
-        Self { ledger: Ledger::new(Arc::new(policies)), maps: Maps::default(), next_uid: 0, now: 0 }
+        Self {
+            ledger: Ledger::new(Arc::new(policies)),
+            maps: Maps::default(),
+            next_uid: 0,
+            now: 0,
+        }
     }
 
     pub fn node(&mut self, node: &Value) {
@@ -68,17 +80,35 @@ impl Cluster {
         self.node(&gpu_node(name, product, memory, devices, slots));
     }
 
-    fn question(&mut self, operation: Operation, object: &Value, old: Option<&Value>, dry_run: bool) -> Question {
+    fn question(
+        &mut self,
+        operation: Operation,
+        object: &Value,
+        old: Option<&Value>,
+        dry_run: bool,
+    ) -> Question {
         let mut object = object.clone();
         if object["metadata"]["uid"].is_null() {
             self.next_uid += 1;
             object["metadata"]["uid"] = json!(format!("uid-{}", self.next_uid));
         }
-        let read = |value: &Value| Workload::read(value).unwrap_or_else(|e| panic!("{e}")).expect("a workload");
+        let read = |value: &Value| {
+            Workload::read(value)
+                .unwrap_or_else(|e| panic!("{e}"))
+                .expect("a workload")
+        };
         let workload = read(&object);
         let namespace_labels = self.ledger.namespace_labels(&workload.object.namespace);
         let old = old.map(read);
-        Question { operation, workload, old, namespace_labels, by_node: false, scale_only: false, dry_run }
+        Question {
+            operation,
+            workload,
+            old,
+            namespace_labels,
+            by_node: false,
+            scale_only: false,
+            dry_run,
+        }
     }
 
     /// Asks about a CREATE without carrying it out.
@@ -222,7 +252,11 @@ pub fn fixes_hold(cluster: &mut Cluster, object: &Value, verdict: &Verdict) -> u
         }
         let changed = apply(object, fix);
         let again = cluster.try_create(&changed);
-        assert!(again.admit, "{} does not help: {:#?}\n{changed:#}", fix.title, again.findings);
+        assert!(
+            again.admit,
+            "{} does not help: {:#?}\n{changed:#}",
+            fix.title, again.findings
+        );
         held += 1;
     }
     held
@@ -230,12 +264,17 @@ pub fn fixes_hold(cluster: &mut Cluster, object: &Value, verdict: &Verdict) -> u
 
 /// Compares a text with the one in `tests/texts/`; writes it there when `UPDATE_TEXTS` is set.
 pub fn golden(name: &str, text: &str) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/texts").join(format!("{name}.txt"));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/texts")
+        .join(format!("{name}.txt"));
     let text = format!("{}\n", text.trim_end());
     if std::env::var_os("UPDATE_TEXTS").is_some() {
         std::fs::write(&path, &text).expect("write the text");
         return;
     }
     let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(text, expected, "tests/texts/{name}.txt differs; run with UPDATE_TEXTS=1 and look at the change");
+    assert_eq!(
+        text, expected,
+        "tests/texts/{name}.txt differs; run with UPDATE_TEXTS=1 and look at the change"
+    );
 }

@@ -84,7 +84,7 @@ pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
                     )));
                 }
                 (Some(why), Need::Should(meaning)) => {
-                    output::note(&format!("note: {list}: {why}; {meaning}"))
+                    output::note(&format!("note: {list}: {why}; {meaning}"));
                 }
             }
         }

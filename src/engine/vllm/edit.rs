@@ -58,7 +58,12 @@ fn append(context: &Context<'_>, command: &Command<'_>) -> Option<FractionEdit> 
         // The image's own entrypoint runs, so the list is made anew.
         (false, false) => "/args",
     };
-    Some(FractionEdit { pointer: pointer.to_owned(), add: true, before, after: String::new() })
+    Some(FractionEdit {
+        pointer: pointer.to_owned(),
+        add: true,
+        before,
+        after: String::new(),
+    })
 }
 
 fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {

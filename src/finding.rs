@@ -54,10 +54,10 @@ impl FieldPath {
     /// The path of a field below this one.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
-        if self.0.is_empty() {
-            Self(name.to_owned())
-        } else {
-            Self(format!("{}.{name}", self.0))
+        match (self.0.is_empty(), name.is_empty()) {
+            (true, _) => Self(name.to_owned()),
+            (_, true) => self.clone(),
+            (false, false) => Self(format!("{}.{name}", self.0)),
         }
     }
 

@@ -9,7 +9,7 @@ use super::survey::Survey;
 use super::{Operation, Question, Verdict, fixes, promise};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
-use crate::finding::{Code, Finding, Fix, Number, Severity};
+use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
 use crate::ledger::search::{Ask, Overlay};
 use crate::ledger::{Holder, Ledger, constraints};
 use crate::placement::candidates::{Fit, node_matches};
@@ -76,7 +76,7 @@ pub(super) fn judge(
                 proposals = sizing.proposals(&fit.places);
             }
         } else if let Some(finding) = sizing.rollout(&fit, change.rolls_out || !is_update) {
-            verdict.findings.push(path(finding));
+            verdict.findings.push(finding);
         }
         if let Some(last) = fit.places.last() {
             verdict.placement = rows(&survey, ledger, &overlay, last);
@@ -370,22 +370,26 @@ impl Sizing<'_> {
             .sum();
         let budget = closest.kind.class.device_policy.device.budget;
         let peak = replicas.desired.saturating_add(replicas.surge);
-        let then = if replicas.unavailable > 0 {
-            format!(
-                "the rollout goes on one by one because maxUnavailable is {}; the extra pod is refused until one has ended",
-                replicas.unavailable
+        let (short, long) = if replicas.unavailable > 0 {
+            (
+                format!("it goes on one by one (maxUnavailable {})", replicas.unavailable),
+                "the extra pod is refused until one of the old ones has ended",
             )
         } else {
-            "with maxUnavailable 0 the rollout would stall".to_owned()
+            (
+                "with maxUnavailable 0 it would stall".to_owned(),
+                "nothing ends before the extra pod is ready",
+            )
         };
         let mut finding = Finding::new(
             Code::Vg203,
-            crate::finding::FieldPath::default(),
+            FieldPath::new("spec.strategy"),
             format!(
-                "a rollout has {peak} pods at {share}: {} together, above the budget {budget}; {then}",
+                "a rollout has {peak} pods at {share}, {} above {budget}: {short}",
                 share.times(u64::from(peak))
             ),
         )
+        .detail(long)
         .number("peakPods", Number::Count(u64::from(peak)))
         .number("peakFraction", Number::Share(share.times(u64::from(peak))))
         .number("budgetFraction", Number::Share(budget));

@@ -68,6 +68,10 @@ pub struct Ledger {
     names: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
     /// Bound pods by node, whether the node is known or not.
     bound: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Reservations: holders that the API server has not shown.
+    unseen: BTreeSet<Arc<str>>,
+    /// Holders by the UID of their managing controller.
+    controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     order: u64,
 }
@@ -82,6 +86,8 @@ impl Ledger {
             holders: BTreeMap::new(),
             names: BTreeMap::new(),
             bound: BTreeMap::new(),
+            unseen: BTreeSet::new(),
+            controlled: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             order: 0,
         }
@@ -327,24 +333,23 @@ impl Ledger {
     /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
     pub fn has_waiting(&self, controller_uid: &str) -> bool {
-        self.reservations()
-            .any(|holder| holder.controller.as_deref() == Some(controller_uid))
+        self.of_controller(controller_uid).any(|holder| !holder.seen)
     }
 
     /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
     /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
     /// controller does not count them either.
     pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
-        let of_owner = |holder: &&Holder| holder.controller.as_deref() == Some(controller_uid);
         let active = self
-            .holders
-            .values()
-            .filter(of_owner)
+            .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
         let allowed = usize::try_from(wants)
             .unwrap_or(usize::MAX)
             .saturating_sub(active.count());
-        let mut waiting: Vec<&Holder> = self.reservations().filter(of_owner).collect();
+        let mut waiting: Vec<&Holder> = self
+            .of_controller(controller_uid)
+            .filter(|holder| !holder.seen)
+            .collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);
         let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
@@ -354,14 +359,31 @@ impl Ledger {
         ended
     }
 
+    fn of_controller(&self, uid: &str) -> impl Iterator<Item = &Holder> {
+        self.controlled
+            .get(uid)
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.holders.get(uid))
+    }
+
+    /// Holders of one namespace.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Holder> {
+        let namespace: Arc<str> = Arc::from(namespace);
+        self.names
+            .range((namespace.clone(), Arc::from(""))..)
+            .take_while(move |((of, _), _)| *of == namespace)
+            .filter_map(|(_, uid)| self.holders.get(uid))
+    }
+
     /// How many reservations wait to be seen.
     #[must_use]
     pub fn reserved(&self) -> usize {
-        self.reservations().count()
+        self.unseen.len()
     }
 
     fn reservations(&self) -> impl Iterator<Item = &Holder> {
-        self.holders.values().filter(|holder| !holder.seen)
+        self.unseen.iter().filter_map(|uid| self.holders.get(uid))
     }
 
     pub(crate) fn holder(&self, uid: &str) -> Option<&Holder> {
@@ -427,23 +449,31 @@ impl Ledger {
                 .or_default()
                 .insert(holder.uid.clone());
         }
+        if !holder.seen {
+            self.unseen.insert(holder.uid.clone());
+        }
+        if let Some(controller) = &holder.controller {
+            self.controlled
+                .entry(controller.clone())
+                .or_default()
+                .insert(holder.uid.clone());
+        }
         self.holders.insert(holder.uid.clone(), holder);
     }
 
     fn take_out(&mut self, uid: &str) -> Option<Holder> {
         self.discharge(uid);
         let holder = self.holders.remove(uid)?;
+        self.unseen.remove(uid);
+        if let Some(controller) = &holder.controller {
+            forget(&mut self.controlled, controller, uid);
+        }
         let key = (holder.namespace.clone(), holder.name.clone());
         if self.names.get(&key).is_some_and(|current| **current == *uid) {
             self.names.remove(&key);
         }
-        if let Some(node) = &holder.node
-            && let Some(set) = self.bound.get_mut(node)
-        {
-            set.remove(uid);
-            if set.is_empty() {
-                self.bound.remove(node);
-            }
+        if let Some(node) = &holder.node {
+            forget(&mut self.bound, node, uid);
         }
         Some(holder)
     }
@@ -480,6 +510,16 @@ impl Ledger {
 
     fn move_to(&mut self, uid: &Arc<str>, node: &str) {
         self.account(uid, node);
+    }
+}
+
+/// Takes an entry out of a set of a map, and the set with its last entry.
+fn forget(map: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &str, entry: &str) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(entry);
+        if set.is_empty() {
+            map.remove(key);
+        }
     }
 }
 

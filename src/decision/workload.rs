@@ -52,7 +52,10 @@ pub(super) fn judge(
         verdict.promise = promise(policy.enforcement);
     }
     let mut overlay = Overlay::new(ledger);
-    for holder in ledger.holders().filter(|holder| is_own(holder, workload)) {
+    for holder in ledger
+        .in_namespace(&workload.object.namespace)
+        .filter(|holder| is_own(holder, workload))
+    {
         overlay.without(holder);
     }
     let sizing = Sizing {
@@ -108,9 +111,6 @@ pub(super) fn judge(
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.
 fn is_own(holder: &Holder, workload: &Workload) -> bool {
-    if *holder.namespace != *workload.object.namespace {
-        return false;
-    }
     let by_name = holder
         .workload
         .as_ref()

@@ -198,6 +198,8 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         }
+        // Where it was accounted; taking it out forgets that.
+        let was = self.holders.get(&uid).and_then(|holder| holder.place.clone());
         let previous = self.take_out(&uid);
         let node: Option<Arc<str>> = pod
             .spec
@@ -206,14 +208,6 @@ impl Ledger {
             .filter(|name| !name.is_empty())
             .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
-        let tentative = previous
-            .as_ref()
-            .filter(|holder| holder.movable())
-            .and_then(|holder| holder.place.clone());
-        let displaced = previous
-            .as_ref()
-            .filter(|holder| !holder.movable() && holder.node == node && holder.place != holder.node)
-            .and_then(|holder| holder.place.clone());
         self.order += 1;
         let holder = Holder {
             uid: uid.clone(),
@@ -240,15 +234,21 @@ impl Ledger {
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
         };
         self.put_in(holder);
-        match (node, displaced.or(tentative)) {
-            (Some(node), None) => {
+        match (node, was) {
+            (Some(node), Some(was)) if admitted_here => {
+                // Where the scheduler took a node that is full, the pod stays accounted at the place that admission
+                // found: that one is free by construction, so all admitted pods still have one.
+                let place = if self.has_room(&uid, &node) || !self.has_room(&uid, &was) {
+                    node
+                } else {
+                    was
+                };
+                self.account(&uid, &place);
+                self.settle(&place);
+            }
+            (Some(node), _) => {
                 self.account(&uid, &node);
                 self.settle(&node);
-            }
-            (Some(node), Some(elsewhere)) => {
-                // Whether it needs a place elsewhere is decided anew each time its node is settled.
-                self.account(&uid, &node);
-                self.settle_towards(&node, Some(&elsewhere));
             }
             (None, Some(place)) if self.nodes.get(&place).is_some() => {
                 self.account(&uid, &place);
@@ -497,6 +497,22 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
         }
+    }
+
+    /// Whether a holder that is accounted nowhere fits on a node.
+    fn has_room(&self, uid: &str, node: &str) -> bool {
+        let Some(holder) = self.holders.get(uid) else {
+            return false;
+        };
+        let Some(entry) = self.nodes.get(node) else {
+            return false;
+        };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
+        search::Overlay::new(self)
+            .fits(node, entry, &self.standings(holder, class))
+            .memory
     }
 
     fn discharge(&mut self, uid: &str) {

@@ -27,11 +27,6 @@ impl Ledger {
 
     /// Moves away what can move while a node is above its budget, and brings back what stands on it.
     pub(super) fn settle(&mut self, node: &str) {
-        self.settle_towards(node, None);
-    }
-
-    /// The same, trying `preferred` first for what moves.
-    pub(super) fn settle_towards(&mut self, node: &str, preferred: Option<&Arc<str>>) {
         self.bring_back(node);
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         while self.is_over(node) {
@@ -47,15 +42,7 @@ impl Ledger {
             candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
             let found = candidates.into_iter().find_map(|holder| {
                 let ask = Ask::of(self, holder)?;
-                let overlay = Overlay::new(self);
-                let preferred = preferred.filter(|name| {
-                    self.nodes.get(name).is_some_and(|entry| {
-                        ask.weighed
-                            .get(&entry.class)
-                            .is_some_and(|weighed| overlay.fits(name, entry, &weighed.standings).both())
-                    })
-                });
-                let place = preferred.cloned().or_else(|| overlay.find(&ask, &here))?;
+                let place = Overlay::new(self).find(&ask, &here)?;
                 Some((holder.uid.clone(), place))
             });
             let Some((uid, place)) = found else { return };

@@ -23,8 +23,14 @@ fn maps() -> Maps {
         ("args", "--gpu-memory-utilization 0.25 --enforce-eager"),
     ];
     let files = [
-        ("engine.yaml", "gpu-memory-utilization: 0.45\ntensor_parallel_size: 2\n"),
-        ("start.sh", "#!/bin/bash\nset -e\nexec vllm serve \"$1\" --gpu-memory-utilization 0.4\n"),
+        (
+            "engine.yaml",
+            "gpu-memory-utilization: 0.45\ntensor_parallel_size: 2\n",
+        ),
+        (
+            "start.sh",
+            "#!/bin/bash\nset -e\nexec vllm serve \"$1\" --gpu-memory-utilization 0.4\n",
+        ),
     ];
     let own = |entries: &[(&str, &str)]| {
         entries

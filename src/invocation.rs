@@ -151,7 +151,8 @@ pub fn read<'a>(
     for (index, text) in args.iter().enumerate() {
         words.push(environment.word(text, Item::Args(index)));
     }
-    let mut runner = run::Runner::new(&environment);
+    let files = |path: &str| files::read(pod, container, sources, path);
+    let mut runner = run::Runner::new(&environment, &files);
     runner.start(words, None);
     let run::Runner {
         commands,

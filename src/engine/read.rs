@@ -11,7 +11,7 @@ use super::{
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
-use crate::workload::pod::Pod;
+use crate::workload::pod::{Container, Pod};
 
 /// Every engine that is read. A new one is its module and a line here.
 const READERS: [&dyn Reader; 12] = [
@@ -48,7 +48,8 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         Some(engine) => reader.engine() == engine,
         None => reader.entrypoint(&image).is_some(),
     });
-    let entrypoint = match rule.filter(|rule| !rule.entrypoint.is_empty()) {
+    let stated_entrypoint = rule.filter(|rule| !rule.entrypoint.is_empty());
+    let mut entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
         Some(rule) => Some(
             rule.entrypoint
                 .iter()
@@ -56,12 +57,17 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
                 .collect(),
         ),
         None => by_image.and_then(|reader| {
-            reader
-                .entrypoint(&image)
+            let known = reader.entrypoint(&image);
+            known
                 .or_else(|| stated.map(|_| default_entrypoint(reader.engine())))
                 .filter(|words| !words.is_empty())
         }),
     };
+    // Options that no other engine has, given to an image whose entrypoint is not known.
+    let guessed = entrypoint.is_none() && by_image.is_none() && has_vllm_options(container);
+    if guessed {
+        entrypoint = Some(default_entrypoint(Engine::Vllm));
+    }
     let invocation = invocation::read(pod, placed, sources, entrypoint);
     let context = Context {
         pod,
@@ -91,7 +97,32 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     if readings.is_empty() {
         readings.push(without_command(&context, by_image));
     }
+    if guessed {
+        for reading in &mut readings {
+            reading.starts = Starts::Unknown;
+            reading.resolvable = Resolvable::Partial;
+            reading.unresolved.push(Unresolved {
+                field: "argv".to_owned(),
+                reason: "the image's entrypoint is not known; its arguments are vLLM's".to_owned(),
+                decides_memory: false,
+            });
+        }
+    }
     readings
+}
+
+fn has_vllm_options(container: &Container) -> bool {
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    let names = ["--gpu-memory-utilization", "--gpu_memory_utilization"];
+    !replaced
+        && container
+            .args
+            .iter()
+            .flatten()
+            .any(|word| names.iter().any(|name| word.starts_with(name)))
 }
 
 /// Names of the ConfigMaps of the pod's namespace that its containers' readings could use.

@@ -30,8 +30,11 @@ impl Standing {
     /// Both at the same time.
     pub(crate) fn add(&mut self, slots: u32, holds: impl IntoIterator<Item = Hold>) {
         self.slots = self.slots.saturating_add(slots);
+        let before = self.holds.len();
         self.holds.extend(holds);
-        self.sort();
+        if self.holds.len() > before {
+            self.sort();
+        }
     }
 
     /// The one or the other, never both: index by index the larger hold. For every k the k largest of the result are at

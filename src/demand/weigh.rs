@@ -7,6 +7,10 @@ use crate::finding::{Code, Finding, Number, Severity};
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
+/// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
+/// than any node has and is refused for that, whatever its memory; its size must not decide how long that takes.
+const MOST_HOLDS: usize = 1_024;
+
 /// What a demand comes to on the pools of one kind of node, in the order of `pools`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Weighed {
@@ -53,7 +57,8 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             .filter(|claim| claim.resource == pool.resource)
         {
             weighed.shared |= pool.sharing.is_shared();
-            let holds = claim_holds(claim, pool, rules, &mut weighed.findings);
+            let most = MOST_HOLDS.saturating_sub(running.holds.len());
+            let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
             if claim.role == Role::Init {
                 // An init container runs beside the sidecars started before it, and ends before what follows.
                 let mut beside = running.clone();
@@ -70,13 +75,20 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
     weighed
 }
 
-fn claim_holds(claim: &Claim, pool: &Pool, rules: Rules<'_>, findings: &mut Vec<Finding>) -> Vec<Hold> {
+fn claim_holds(
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    most: usize,
+    findings: &mut Vec<Finding>,
+) -> Vec<Hold> {
     let ranks = claim.ranks();
     if let Some(finding) = ranks_finding(claim, ranks, pool, rules.pod) {
         findings.push(finding);
     }
     let mut holds = Vec::new();
-    for rank in 0..ranks.min(claim.slots) {
+    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    for rank in 0..ranks.min(claim.slots).min(most) {
         let mut hold = Hold {
             container: claim.container.clone(),
             rank,

@@ -12,7 +12,7 @@ use crate::decision::{Operation, Question, Verdict, judge, prepare};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment};
 use crate::workload::pod::OwnerReference;
-use crate::workload::{Workload, WorkloadKind, controller_of};
+use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
 
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
@@ -191,6 +191,23 @@ impl Decider for LedgerDecider {
         } else {
             None
         };
+        if reservation
+            .as_ref()
+            .is_some_and(|reservation| reservation.uid.is_empty())
+        {
+            // Reservations are kept by UID: two pods without one would be counted as one.
+            verdict.admit = false;
+            verdict.malformed = Some(Malformed {
+                path: "metadata.uid".to_owned(),
+                message: "is missing; the API server gives each pod its UID before it asks for validation"
+                    .to_owned(),
+            });
+            drop(ledger);
+            return Decision {
+                verdict,
+                reserved: None,
+            };
+        }
         let reserved = reservation.map(|reservation| {
             let uid = reservation.uid.clone();
             ledger.commit(reservation, self.clock.now());

@@ -404,10 +404,12 @@ impl Ledger {
         self.of_controller(controller_uid).any(|holder| !holder.seen)
     }
 
-    /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
-    /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
-    /// controller does not count them either.
-    pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
+    /// Reservations of a controller that it can no longer mean when it creates one more pod and wants `wants` at once:
+    /// the oldest, and none from after `before`. Pods that are Terminating are not counted, as their controller does not
+    /// count them either. What is known here can be older than what the controller knows: before one of these ends, the
+    /// caller asks the API server whether its pod exists.
+    #[must_use]
+    pub fn surplus(&self, controller_uid: &str, wants: u32, before: Moment) -> Vec<Stale> {
         let active = self
             .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
@@ -420,11 +422,11 @@ impl Ledger {
             .collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);
-        let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
-        for stale in &ended {
-            self.release(&stale.uid);
-        }
-        ended
+        let oldest = waiting.into_iter().take(excess);
+        oldest
+            .filter(|holder| holder.since < before)
+            .map(Stale::of)
+            .collect()
     }
 
     fn of_controller(&self, uid: &str) -> impl Iterator<Item = &Holder> {

@@ -55,6 +55,13 @@ pub(super) fn judge(
     if let Some(own) = ledger.holder(&pod.metadata.uid) {
         overlay.without(own);
     }
+    // A pod can only be stored once the one that has its name is gone, and its memory with it.
+    if !is_update && !pod.metadata.name.is_empty() {
+        let named = ledger.named(&question.workload.object.namespace, &pod.metadata.name);
+        for replaced in named.filter(|other| other.uid.as_ref() != pod.metadata.uid) {
+            overlay.without(replaced);
+        }
+    }
     let mut place = None;
     let mut moves = Vec::new();
     if !blocked {
@@ -92,7 +99,12 @@ pub(super) fn judge(
         verdict.reservation = Some(Reservation {
             uid: pod.metadata.uid.clone(),
             namespace: question.workload.object.namespace.clone(),
-            name: question.workload.object.name.clone(),
+            name: if pod.metadata.name.is_empty() {
+                // Only files have pods without a name. Two of one prefix are two pods.
+                format!("{}{}", pod.metadata.generate_name, pod.metadata.uid)
+            } else {
+                pod.metadata.name.clone()
+            },
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),

@@ -90,7 +90,8 @@ pub(super) fn judge(
             verdict.findings.extend(sizing.rollout(before.map(AsRef::as_ref)));
         }
         if fit.code == Some(Code::Vg201) {
-            fixes::attach(&mut verdict.findings, sizing.proposals(&fit.filled), &survey);
+            let proposals = sizing.proposals(&fit.filled, &verdict.findings);
+            fixes::attach(&mut verdict.findings, proposals, &survey);
         }
     } else if blocked {
         let passes = |changed: &Arc<Demand>| sizing.passes(changed, workload.replicas.desired);
@@ -474,7 +475,7 @@ impl Sizing<'_> {
     }
 
     /// Fewer pods, or a smaller fraction for each.
-    fn proposals(&self, filled: &Filled) -> Vec<Fix> {
+    fn proposals(&self, filled: &Filled, findings: &[Finding]) -> Vec<Fix> {
         let workload = &self.question.workload;
         let mut fixes = Vec::new();
         let field = match workload.kind {
@@ -486,8 +487,13 @@ impl Sizing<'_> {
             WorkloadKind::CronJob => Some(("/spec/jobTemplate/spec/parallelism", "parallelism")),
             WorkloadKind::Pod | WorkloadKind::DaemonSet => None,
         };
+        // Fewer pods answer nothing but the sum.
+        let only_the_sum = findings
+            .iter()
+            .all(|finding| finding.severity < Severity::Error || finding.code == Code::Vg201);
         if let Some((pointer, name)) = field
             && filled.count > 0
+            && only_the_sum
         {
             let value = serde_json::json!(filled.count);
             fixes.extend(fixes::operation("add", pointer, &value).map(|operation| Fix {

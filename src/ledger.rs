@@ -470,6 +470,12 @@ impl Ledger {
         self.holders.get(uid)
     }
 
+    /// The reservation under this name, which a newer CREATE of the name ends.
+    pub(crate) fn reservation_named(&self, namespace: &str, name: &str) -> Option<&Holder> {
+        let uid = self.names.get(&(Arc::from(namespace), Arc::from(name)))?;
+        self.holders.get(uid).filter(|holder| !holder.seen)
+    }
+
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.holders.values()
     }

@@ -62,6 +62,22 @@ impl Standing {
         self.either(recorded)
     }
 
+    /// So many pods of it.
+    #[must_use]
+    pub(crate) fn times(&self, pods: u32) -> Self {
+        let many = usize::try_from(pods).unwrap_or(usize::MAX);
+        Self {
+            slots: self.slots.saturating_mul(pods),
+            // Largest first, as ever.
+            holds: self
+                .holds
+                .iter()
+                .flat_map(|hold| std::iter::repeat_n(hold, many))
+                .cloned()
+                .collect(),
+        }
+    }
+
     /// Sum of requests.
     #[must_use]
     pub fn request(&self) -> Mib {

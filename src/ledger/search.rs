@@ -85,7 +85,13 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
+    /// The node of this name.
+    pub(crate) fn entry(&self, name: &str) -> Option<&'a NodeEntry> {
+        self.ledger.nodes.get(name)
+    }
+
+    /// What is taken of the node's pools.
+    pub(crate) fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
         self.changed.get(name).map_or(&entry.loads, |loads| loads)
     }
 
@@ -145,6 +151,11 @@ impl<'a> Overlay<'a> {
             };
         }
         all
+    }
+
+    /// Slots of the pool that are taken.
+    pub(crate) fn slots_taken(&self, name: &str, entry: &NodeEntry, pool: usize) -> u32 {
+        self.loads(name, entry).get(pool).map_or(0, |load| load.slots)
     }
 
     /// The sum of shares that may meet on a device of the pool.

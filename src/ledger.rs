@@ -68,6 +68,10 @@ pub struct Ledger {
     names: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
     /// Bound pods by node, whether the node is known or not.
     bound: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// UIDs of the reservations: few, among all holders of a large cluster.
+    waiting: BTreeSet<Arc<str>>,
+    /// Holders by the UID of their controller.
+    controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     order: u64,
 }
@@ -82,6 +86,8 @@ impl Ledger {
             holders: BTreeMap::new(),
             names: BTreeMap::new(),
             bound: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            controlled: BTreeMap::new(),
             namespaces: BTreeMap::new(),
             order: 0,
         }
@@ -327,24 +333,23 @@ impl Ledger {
     /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
     pub fn has_waiting(&self, controller_uid: &str) -> bool {
-        self.reservations()
-            .any(|holder| holder.controller.as_deref() == Some(controller_uid))
+        self.controlled_by(controller_uid).any(|holder| !holder.seen)
     }
 
     /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
     /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
     /// controller does not count them either.
     pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
-        let of_owner = |holder: &&Holder| holder.controller.as_deref() == Some(controller_uid);
         let active = self
-            .holders
-            .values()
-            .filter(of_owner)
+            .controlled_by(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
         let allowed = usize::try_from(wants)
             .unwrap_or(usize::MAX)
             .saturating_sub(active.count());
-        let mut waiting: Vec<&Holder> = self.reservations().filter(of_owner).collect();
+        let mut waiting: Vec<&Holder> = self
+            .controlled_by(controller_uid)
+            .filter(|holder| !holder.seen)
+            .collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);
         let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
@@ -357,11 +362,19 @@ impl Ledger {
     /// How many reservations wait to be seen.
     #[must_use]
     pub fn reserved(&self) -> usize {
-        self.reservations().count()
+        self.waiting.len()
     }
 
     fn reservations(&self) -> impl Iterator<Item = &Holder> {
-        self.holders.values().filter(|holder| !holder.seen)
+        self.waiting.iter().filter_map(|uid| self.holders.get(uid))
+    }
+
+    fn controlled_by(&self, controller_uid: &str) -> impl Iterator<Item = &Holder> {
+        self.controlled
+            .get(controller_uid)
+            .into_iter()
+            .flatten()
+            .filter_map(|uid| self.holders.get(uid))
     }
 
     pub(crate) fn holder(&self, uid: &str) -> Option<&Holder> {
@@ -427,6 +440,15 @@ impl Ledger {
                 .or_default()
                 .insert(holder.uid.clone());
         }
+        if let Some(controller) = &holder.controller {
+            self.controlled
+                .entry(controller.clone())
+                .or_default()
+                .insert(holder.uid.clone());
+        }
+        if !holder.seen {
+            self.waiting.insert(holder.uid.clone());
+        }
         self.holders.insert(holder.uid.clone(), holder);
     }
 
@@ -437,14 +459,13 @@ impl Ledger {
         if self.names.get(&key).is_some_and(|current| **current == *uid) {
             self.names.remove(&key);
         }
-        if let Some(node) = &holder.node
-            && let Some(set) = self.bound.get_mut(node)
-        {
-            set.remove(uid);
-            if set.is_empty() {
-                self.bound.remove(node);
-            }
+        if let Some(node) = &holder.node {
+            forget(&mut self.bound, node, uid);
         }
+        if let Some(controller) = &holder.controller {
+            forget(&mut self.controlled, controller, uid);
+        }
+        self.waiting.remove(uid);
         Some(holder)
     }
 
@@ -480,6 +501,16 @@ impl Ledger {
 
     fn move_to(&mut self, uid: &Arc<str>, node: &str) {
         self.account(uid, node);
+    }
+}
+
+/// Takes a UID out of an index.
+fn forget(index: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &str, uid: &str) {
+    if let Some(set) = index.get_mut(key) {
+        set.remove(uid);
+        if set.is_empty() {
+            index.remove(key);
+        }
     }
 }
 

@@ -194,7 +194,6 @@ pub(super) fn rows(
     let Some(kind) = survey.accepting.iter().find(|kind| kind.index == entry.class) else {
         return Vec::new();
     };
-    let views = ledger.devices_of(place);
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
         .filter(|(_, standing)| standing.slots > 0)
@@ -204,10 +203,9 @@ pub(super) fn rows(
             } else {
                 Share::WHOLE
             };
-            let held: Mib = views.get(index).map_or(Mib::ZERO, |view| view.promised);
             let (promised, share) = if pool.sharing.is_shared() {
                 (
-                    held.plus(standing.request()),
+                    ledger.promised(place, index).plus(standing.request()),
                     overlay.together_with(place, entry, index, standing),
                 )
             } else {

@@ -472,8 +472,14 @@ impl Ledger {
 
     /// The reservation under this name, which a newer CREATE of the name ends.
     pub(crate) fn reservation_named(&self, namespace: &str, name: &str) -> Option<&Holder> {
-        let uid = self.names.get(&(Arc::from(namespace), Arc::from(name)))?;
-        self.holders.get(uid).filter(|holder| !holder.seen)
+        let namespace: Arc<str> = Arc::from(namespace);
+        let name: Arc<str> = Arc::from(name);
+        let first = (namespace.clone(), name.clone(), Arc::from(""));
+        self.names
+            .range(first..)
+            .take_while(|(of, called, _)| *of == namespace && *called == name)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+            .find(|holder| !holder.seen)
     }
 
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {

@@ -8,8 +8,9 @@ use super::survey::Survey;
 use super::{
     Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
 };
-use crate::demand::Demand;
 use crate::demand::weigh::under;
+use crate::demand::{Demand, Standing};
+use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Severity};
 use crate::ledger::room::may_meet;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
@@ -214,6 +215,32 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     })
 }
 
+/// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
+fn meeting_requests(
+    ledger: &Ledger,
+    place: &Arc<str>,
+    index: usize,
+    pool: &Pool,
+    several: &Standing,
+    own: &Own,
+) -> Mib {
+    let mut requests: Vec<_> = several
+        .holds
+        .iter()
+        .map(|hold| (hold.share, hold.request))
+        .collect();
+    if let Some(view) = ledger.devices_of(place).get(index) {
+        let (others, _) = budget::others(view, pool, own);
+        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
+    }
+    requests.sort_unstable_by(|a, b| b.cmp(a));
+    requests
+        .iter()
+        .take(may_meet(pool))
+        .map(|(_, request)| *request)
+        .sum()
+}
+
 /// The pools of a node as they are with so many such pods on it.
 pub(super) fn rows(
     survey: &Survey<'_>,
@@ -229,27 +256,21 @@ pub(super) fn rows(
     let Some(kind) = survey.accepting.iter().find(|kind| kind.index == entry.class) else {
         return Vec::new();
     };
-    let views = ledger.devices_of(place);
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
         .filter(|(_, standing)| standing.slots > 0)
         .map(|((index, pool), standing)| {
             let (budget, promised, share) = if pool.sharing.is_shared() {
                 let several = standing.times(pods);
-                let mut requests: Vec<_> = several
-                    .holds
-                    .iter()
-                    .map(|hold| (hold.share, hold.request))
-                    .collect();
-                if let Some(view) = views.get(index) {
-                    let (others, _) = budget::others(view, pool, own);
-                    requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
-                }
-                requests.sort_unstable_by(|a, b| b.cmp(a));
-                let meet = requests.iter().take(may_meet(pool));
+                // On a single device everybody meets, so the sum needs no look at each of them.
+                let promised = if own.is_empty() && pool.devices <= 1 {
+                    ledger.promised(place, index).plus(several.request())
+                } else {
+                    meeting_requests(ledger, place, index, pool, &several, own)
+                };
                 (
                     kind.class.device_policy.device.budget,
-                    meet.map(|(_, request)| *request).sum(),
+                    promised,
                     overlay.together_with(place, entry, index, &several),
                 )
             } else {

@@ -1,7 +1,7 @@
 //! What a container will execute: image entrypoint, command, arguments and environment, after all expansion.
 //!
-//! Kubernetes expands `$(VAR)` first ([`environment`]); a shell then reads its script ([`shell`]); what stands before
-//! the program itself (`exec`, `env`, `numactl` …) is taken off ([`prefix`]). Each word keeps its place in the
+//! Kubernetes expands `$(VAR)` first (`environment`); a shell then reads its script (`shell`); what stands before
+//! the program itself (`exec`, `env`, `numactl` …) is taken off (`prefix`). Each word keeps its place in the
 //! container, so that a change can be written back to where the value came from.
 
 use std::borrow::Cow;

@@ -551,6 +551,18 @@ impl Ledger {
         self.holders.get(uid)
     }
 
+    /// The reservation under this name, which a newer CREATE of the name ends.
+    pub(crate) fn reservation_named(&self, namespace: &str, name: &str) -> Option<&Holder> {
+        let namespace: Arc<str> = Arc::from(namespace);
+        let name: Arc<str> = Arc::from(name);
+        let first = (namespace.clone(), name.clone(), Arc::from(""));
+        self.names
+            .range(first..)
+            .take_while(|(of, called, _)| *of == namespace && *called == name)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+            .find(|holder| !holder.seen)
+    }
+
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.holders.values()
     }

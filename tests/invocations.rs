@@ -305,6 +305,9 @@ fn scripts_are_followed() {
         &script("if [ -d /m ]; then vllm serve m; fi"),
         "vllm m 0.9 default 1/1/1=1 unknown",
     );
+    // What hangs on a question is not known.
+    let asked = "nvidia-smi | grep -q H100 && U=0.9; vllm serve m --gpu-memory-utilization ${U:-0.3}";
+    check(&script(asked), "vllm m - unresolved 1/1/1=1 yes");
     check(
         &script("timeout 1h bash -c 'vllm serve m'"),
         "vllm m 0.9 default 1/1/1=1 yes",

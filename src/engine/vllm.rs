@@ -1,7 +1,7 @@
 //! vLLM: how it is started, and what its command line says.
 //!
 //! [`parse`] reads the words as a release does; this module finds out which release and which words, and
-//! [`reading`] turns the outcome into a [`Reading`].
+//! `reading` turns the outcome into a [`Reading`].
 
 use std::borrow::Cow;
 

@@ -256,12 +256,17 @@ impl<'a, 'e> Runner<'a, 'e> {
                 command = &command[1..];
             }
             let conditional = conditions > 0 || before == "||" || before == "&&" && before_was_test;
-            before_was_test = command
-                .first()
-                .and_then(bare_text)
-                .is_some_and(|w| matches!(w, "[" | "[[" | "test"));
+            let name = command.first().and_then(bare_text).unwrap_or_default();
+            let is_test = matches!(name, "[" | "[[" | "test");
+            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
+            let asks = [
+                "grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr", "false",
+            ]
+            .contains(&name)
+                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
+            before_was_test = is_test || asks;
             before = operator;
-            if before_was_test || command.is_empty() {
+            if is_test || command.is_empty() {
                 continue;
             }
             if self.budget == 0 {

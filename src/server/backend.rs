@@ -12,7 +12,7 @@ use crate::decision::{Operation, Question, Verdict, judge, prepare};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::workload::pod::OwnerReference;
-use crate::workload::{Workload, WorkloadKind, controller_of};
+use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
@@ -214,6 +214,23 @@ impl Decider for LedgerDecider {
         } else {
             None
         };
+        if reservation
+            .as_ref()
+            .is_some_and(|reservation| reservation.uid.is_empty())
+        {
+            // Reservations are kept by UID: two pods without one would be counted as one.
+            verdict.admit = false;
+            verdict.malformed = Some(Malformed {
+                path: "metadata.uid".to_owned(),
+                message: "is missing; the API server gives each pod its UID before it asks for validation"
+                    .to_owned(),
+            });
+            drop(ledger);
+            return Decision {
+                verdict,
+                reserved: None,
+            };
+        }
         let reserved = reservation.map(|reservation| {
             let uid = reservation.uid.clone();
             ledger.commit(reservation, self.clock.now());

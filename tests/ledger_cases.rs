@@ -125,6 +125,31 @@ fn a_pod_replaced_under_its_name_needs_no_second_place() {
 }
 
 #[test]
+fn an_update_that_was_not_stored_is_forgotten_in_time() {
+    let mut cluster = cluster(&["a"]);
+    let pod = admitted(&mut cluster, "p", "0.30").unwrap();
+    let old = cluster.running(&pod, "a");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.6.6");
+    assert!(cluster.update(&old, &new).admit);
+    let held = |cluster: &Cluster| cluster.ledger.devices()[0].promised_share;
+    let (raised, before) = (held(&cluster), 300_000);
+    assert!(raised.ppm() > before);
+    // Its status is told, and that is not yet the change.
+    cluster.see(&old);
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(1));
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster).ppm(), before);
+    // What was stored stays.
+    assert!(cluster.update(&old, &new).admit);
+    cluster.see(&new);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster), raised);
+}
+
+#[test]
 fn pods_of_one_prefix_are_as_many_as_they_are() {
     let mut cluster = cluster(&["a"]);
     let admitted = (0..5).filter(|_| {

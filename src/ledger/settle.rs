@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::nodes::NodeEntry;
 use super::search::{Ask, Overlay};
 use super::{Holder, Ledger};
 use crate::placement::candidates::{Fit, node_matches};
@@ -53,7 +54,20 @@ impl Ledger {
     /// Gives what became free to the pods that wait for a place, in their order: the scheduler will.
     pub(super) fn fill_freed(&mut self) {
         while let Some(node) = self.freed.pop_first() {
-            let waiting: Vec<Arc<str>> = self.unplaced.iter().map(|(_, uid)| uid.clone()).collect();
+            let Some(entry) = self.nodes.get(&node) else {
+                continue;
+            };
+            // Thousands can wait for whole devices; nearly all of them need more slots than one node has left.
+            let waiting: Vec<Arc<str>> = self
+                .unplaced
+                .iter()
+                .filter(|(_, uid)| {
+                    self.holders
+                        .get(uid)
+                        .is_some_and(|holder| has_slots(entry, holder))
+                })
+                .map(|(_, uid)| uid.clone())
+                .collect();
             for uid in waiting {
                 if self.takes(&uid, &node) {
                     self.account(&uid, &node);
@@ -82,20 +96,7 @@ impl Ledger {
         let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
             return false;
         };
-        // Most that wait are told apart by this: too many slots for what is free.
-        let enough = holder.demand.claims.iter().all(|claim| {
-            let index = entry
-                .node
-                .pools
-                .iter()
-                .position(|pool| pool.resource == claim.resource);
-            index.is_some_and(|index| {
-                let taken = entry.loads.get(index).map_or(0, |load| load.slots);
-                let usable = entry.node.pools.get(index).map_or(0, |pool| pool.usable_slots);
-                claim.slots <= usable.saturating_sub(taken)
-            })
-        });
-        if !enough || !self.may_stand(uid, node) {
+        if !has_slots(entry, holder) || !self.may_stand(uid, node) {
             return false;
         }
         let Some(class) = self.nodes.class(entry.class) else {
@@ -168,4 +169,13 @@ impl Ledger {
             .zip(&entry.loads)
             .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool) > budget)
     }
+}
+
+/// Whether a node has the free slots that any one of the pod's containers asks for.
+fn has_slots(entry: &NodeEntry, holder: &Holder) -> bool {
+    holder.demand.claims.iter().all(|claim| {
+        let mut pools = entry.node.pools.iter().zip(&entry.loads);
+        let pool = pools.find(|(pool, _)| pool.resource == claim.resource);
+        pool.is_some_and(|(pool, load)| claim.slots <= pool.usable_slots.saturating_sub(load.slots))
+    })
 }

@@ -8,7 +8,7 @@ use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
 /// Longest reason, in characters, that a first line carries; a longer one is repeated in full below it.
-const LONGEST_REASON: usize = 100;
+const LONGEST_REASON: usize = 90;
 
 /// What a demand comes to on the pools of one kind of node, in the order of `pools`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -79,7 +79,8 @@ fn claim_holds(claim: &Claim, pool: &Pool, rules: Rules<'_>, findings: &mut Vec<
         findings.push(finding);
     }
     let mut holds = Vec::new();
-    for rank in 0..ranks.min(claim.slots) {
+    // More ranks than the node has slots find no place there anyway, however many somebody writes.
+    for rank in 0..ranks.min(claim.slots).min(pool.slots) {
         let mut hold = Hold {
             container: claim.container.clone(),
             rank,
@@ -297,11 +298,9 @@ fn unknown_share(
     let remedy = match (code, shared) {
         (Code::Vg102, true) => "write the value into the manifest, or use a whole GPU",
         (Code::Vg102, false) => "write the value into the manifest",
-        (Code::Vg704, _) => {
-            "write a fraction, or ask the administrator to label the node with nvidia.com/gpu.memory"
-        }
-        (_, true) => "use a whole GPU or a MIG slice, or an engine whose memory can be bounded",
-        (_, false) => "the policy admits only engines whose memory can be read",
+        (Code::Vg704, _) => "label the node with nvidia.com/gpu.memory",
+        (_, true) => "use a whole GPU, or an engine that can be bounded",
+        (_, false) => "the policy admits readable engines only",
     };
     let of_what = if shared { "shared " } else { "" };
     let mut finding = Finding::new(

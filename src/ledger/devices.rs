@@ -182,7 +182,12 @@ fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<(&'a Holder, &'a 
         .flat_map(|(holder, standing)| standing.holds.iter().map(move |hold| (holder, hold)))
         .collect();
     let name = |(holder, hold): &(&'a Holder, &'a Hold)| {
-        (&*holder.namespace, &*holder.name, hold.container.as_str(), hold.rank)
+        (
+            &*holder.namespace,
+            &*holder.name,
+            hold.container.as_str(),
+            hold.rank,
+        )
     };
     holds.sort_by(|a, b| b.1.share.cmp(&a.1.share).then_with(|| name(a).cmp(&name(b))));
     holds
@@ -193,13 +198,7 @@ fn requests_that_meet(pool: &Pool, holds: &[(&Holder, &Hold)]) -> Mib {
     holds.iter().take(meeting).map(|(_, hold)| hold.request).sum()
 }
 
-fn view(
-    name: &Arc<str>,
-    pool: &Pool,
-    index: usize,
-    budget: Share,
-    everybody: &[Present<'_>],
-) -> DeviceView {
+fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[Present<'_>]) -> DeviceView {
     let mut load = Load::default();
     for standing in everybody.iter().filter_map(|(_, standings)| standings.get(index)) {
         load.add(standing);

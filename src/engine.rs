@@ -478,3 +478,28 @@ pub struct ImageRule {
     /// (`GPU_MEMORY_UTILIZATION` -> `--gpu-memory-utilization`). An option on the command line wins over the variable.
     pub variables: BTreeMap<String, String>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Version;
+
+    #[test]
+    fn releases_are_read_from_tags() {
+        for (text, parts) in [
+            ("v0.11.0", Some([0, 11, 0, 0])),
+            ("0.6.3.post1", Some([0, 6, 3, 1])),
+            ("0.9.0.1", Some([0, 9, 0, 1])),
+            ("v0.19.1-cu128-x86_64", Some([0, 19, 1, 0])),
+            ("v0.10.0rc2", Some([0, 10, 0, 0])),
+            ("0.8", Some([0, 8, 0, 0])),
+            ("latest", None),
+            ("2025-05-05-v1", None),
+            ("cu128", None),
+            ("1.2.3.4.5", None),
+            ("v0.99999999999.1", None),
+        ] {
+            assert_eq!(Version::parse(text).map(|version| version.0), parts, "{text}");
+        }
+        assert!(Version::parse("0.9.0.1") < Version::parse("0.9.1"));
+    }
+}

@@ -1,7 +1,7 @@
 //! What a container will execute: image entrypoint, command, arguments and environment, after all expansion.
 //!
-//! Kubernetes expands `$(VAR)` first ([`environment`]); a shell then reads its script ([`shell`]); what stands before
-//! the program itself (`exec`, `env`, `numactl` …) is taken off ([`prefix`]). Each word keeps its place in the
+//! Kubernetes expands `$(VAR)` first (`environment`); a shell then reads its script (`shell`); what stands before
+//! the program itself (`exec`, `env`, `numactl` …) is taken off (`prefix`). Each word keeps its place in the
 //! container, so that a change can be written back to where the value came from.
 
 use std::borrow::Cow;
@@ -151,7 +151,8 @@ pub fn read<'a>(
     for (index, text) in args.iter().enumerate() {
         words.push(environment.word(text, Item::Args(index)));
     }
-    let mut runner = run::Runner::new(&environment);
+    let files = |path: &str| files::read(pod, container, sources, path);
+    let mut runner = run::Runner::new(&environment, &files);
     runner.start(words, None);
     let run::Runner {
         commands,

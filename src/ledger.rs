@@ -14,6 +14,8 @@ use crate::policy::PolicySet;
 use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
 
+#[cfg(test)]
+mod consistency;
 pub mod devices;
 mod holder;
 pub(crate) mod nodes;
@@ -64,14 +66,18 @@ pub struct Ledger {
     policies: Arc<PolicySet>,
     pub(crate) nodes: Nodes,
     holders: BTreeMap<Arc<str>, Holder>,
-    /// Namespace and name to UID, for holders of both kinds.
-    names: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
+    /// Namespace, name and UID of each holder. A pod that is replaced under its name stands here twice for a while.
+    names: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)>,
     /// Bound pods by node, whether the node is known or not.
     bound: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
-    /// UIDs of the reservations: few, among all holders of a large cluster.
-    waiting: BTreeSet<Arc<str>>,
-    /// Holders by the UID of their controller.
+    /// Reservations: holders that the API server has not shown.
+    unseen: BTreeSet<Arc<str>>,
+    /// Holders by the UID of their managing controller.
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
+    unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Nodes on which something became free while pods wait in `unplaced`.
+    freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     order: u64,
 }
@@ -84,10 +90,12 @@ impl Ledger {
             policies,
             nodes: Nodes::default(),
             holders: BTreeMap::new(),
-            names: BTreeMap::new(),
+            names: BTreeSet::new(),
             bound: BTreeMap::new(),
-            waiting: BTreeSet::new(),
+            unseen: BTreeSet::new(),
             controlled: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
+            freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             order: 0,
         }
@@ -104,19 +112,38 @@ impl Ledger {
     pub fn set_policies(&mut self, policies: Arc<PolicySet>) {
         self.policies = policies;
         let nodes: Vec<GpuNode> = self.nodes.iter().map(|(_, entry)| entry.node.clone()).collect();
+        let names: Vec<Arc<str>> = self.nodes.iter().map(|(name, _)| name.clone()).collect();
+        let mut guests = Vec::new();
+        for uid in self.holders.keys().cloned().collect::<Vec<_>>() {
+            let was = self.discharge(&uid);
+            match self.holders.get(&uid) {
+                Some(holder) if holder.movable() || holder.node != was => {
+                    guests.push((holder.order, uid, was))
+                }
+                _ => {}
+            }
+        }
         self.nodes = Nodes::default();
         for node in nodes {
-            self.set_node(node);
+            self.nodes.set(node, &self.policies);
         }
-        let unplaced: Vec<Arc<str>> = self
-            .holders
-            .values()
-            .filter(|holder| holder.movable())
-            .map(|holder| holder.uid.clone())
+        let bound: Vec<(Arc<str>, Arc<str>)> = self
+            .bound
+            .iter()
+            .flat_map(|(node, uids)| uids.iter().map(|uid| (uid.clone(), node.clone())))
             .collect();
-        for uid in unplaced {
-            self.place_again(&uid);
+        let away: BTreeSet<&Arc<str>> = guests.iter().map(|(_, uid, _)| uid).collect();
+        for (uid, node) in bound.iter().filter(|(uid, _)| !away.contains(uid)) {
+            self.account(uid, node);
         }
+        guests.sort();
+        for (_, uid, was) in guests {
+            self.lodge(&uid, was.as_ref());
+        }
+        for name in names {
+            self.settle(&name);
+        }
+        self.fill_freed();
     }
 
     /// Labels of a namespace, with the name that the API server always adds.
@@ -146,39 +173,62 @@ impl Ledger {
         if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
             return;
         }
-        let mut here: BTreeSet<Arc<str>> = self
+        let accounted = self
             .nodes
             .get(&name)
             .map(|entry| entry.accounted.clone())
             .unwrap_or_default();
-        here.extend(self.bound.get(&name).into_iter().flatten().cloned());
+        let mut guests = Vec::new();
+        for uid in accounted {
+            self.discharge(&uid);
+            if let Some(holder) = self
+                .holders
+                .get(&uid)
+                .filter(|holder| holder.node.as_ref() != Some(&name))
+            {
+                guests.push((holder.order, uid));
+            }
+        }
         self.nodes.set(node, &self.policies);
-        for uid in here {
-            if let Some(holder) = self.holders.get_mut(&uid) {
-                // A bound pod whose excess was placed elsewhere comes back to where it stands.
-                let elsewhere = holder.place.as_ref().is_some_and(|place| *place != name);
-                if elsewhere {
-                    continue;
-                }
-                holder.place = None;
+        for uid in self.bound.get(&name).cloned().unwrap_or_default() {
+            // One that is accounted elsewhere, because it found this node full, comes back when there is room.
+            if self
+                .holders
+                .get(&uid)
+                .is_some_and(|holder| holder.place.is_none())
+            {
                 self.account(&uid, &name);
             }
         }
+        // Whether the others may still stand here is asked anew: labels, slots and memory can be others now.
+        guests.sort();
+        for (_, uid) in guests {
+            self.lodge(&uid, Some(&name));
+        }
         self.settle(&name);
+        self.freed(&name);
+        self.fill_freed();
     }
 
-    /// A node is gone. Its bound pods stay known until they are gone too; tentative places move.
+    /// A node is gone. Its bound pods stay known until they are gone too; what was only accounted there moves.
     pub fn remove_node(&mut self, name: &str) {
-        let Some(entry) = self.nodes.remove(name) else {
+        let Some(entry) = self.nodes.get(name) else {
             return;
         };
-        for uid in entry.accounted {
-            if let Some(holder) = self.holders.get_mut(&uid) {
-                holder.place = None;
-                holder.standings.clear();
-            }
-            self.place_again(&uid);
+        let mut here: Vec<(u64, Arc<str>)> = entry
+            .accounted
+            .iter()
+            .filter_map(|uid| Some((self.holders.get(uid)?.order, uid.clone())))
+            .collect();
+        for (_, uid) in &here {
+            self.discharge(uid);
         }
+        self.nodes.remove(name);
+        here.sort();
+        for (_, uid) in here {
+            self.lodge(&uid, None);
+        }
+        self.fill_freed();
     }
 
     /// A pod was seen, as the API server has it now. Ends its reservation.
@@ -198,6 +248,8 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         }
+        // Where it was accounted; taking it out forgets that.
+        let was = self.holders.get(&uid).and_then(|holder| holder.place.clone());
         let previous = self.take_out(&uid);
         let node: Option<Arc<str>> = pod
             .spec
@@ -206,14 +258,6 @@ impl Ledger {
             .filter(|name| !name.is_empty())
             .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
-        let tentative = previous
-            .as_ref()
-            .filter(|holder| holder.movable())
-            .and_then(|holder| holder.place.clone());
-        let displaced = previous
-            .as_ref()
-            .filter(|holder| !holder.movable() && holder.node == node && holder.place != holder.node)
-            .and_then(|holder| holder.place.clone());
         self.order += 1;
         let holder = Holder {
             uid: uid.clone(),
@@ -240,22 +284,34 @@ impl Ledger {
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
         };
         self.put_in(holder);
-        match (node, displaced.or(tentative)) {
-            (Some(node), None) => {
-                self.account(&uid, &node);
-                self.settle(&node);
-            }
-            (Some(node), Some(elsewhere)) => {
-                // Whether it needs a place elsewhere is decided anew each time its node is settled.
-                self.account(&uid, &node);
-                self.settle_towards(&node, Some(&elsewhere));
-            }
-            (None, Some(place)) if self.nodes.get(&place).is_some() => {
+        match (node, was) {
+            (Some(node), Some(was)) if admitted_here => {
+                // Where the scheduler took a node that is full, the pod stays accounted at the place that admission
+                // found: that one is free by construction, so all admitted pods still have one.
+                let place = if self.has_room(&uid, &node) || !self.has_room(&uid, &was) {
+                    node
+                } else {
+                    was
+                };
                 self.account(&uid, &place);
                 self.settle(&place);
             }
-            (None, _) => self.place_again(&uid),
+            (Some(node), _) => {
+                self.account(&uid, &node);
+                self.settle(&node);
+            }
+            (None, was) => {
+                // The place that admission found is kept even where it is crowded by now.
+                match was.filter(|was| self.may_stand(&uid, was)) {
+                    Some(was) => {
+                        self.account(&uid, &was);
+                        self.settle(&was);
+                    }
+                    None => self.place_again(&uid),
+                }
+            }
         }
+        self.fill_freed();
     }
 
     /// A pod is gone.
@@ -264,6 +320,7 @@ impl Ledger {
         if let Some(node) = holder.node {
             self.settle(&node);
         }
+        self.fill_freed();
     }
 
     /// Takes what an admitted verdict reserved. A reservation of the same namespace and name is replaced: the API server
@@ -272,13 +329,12 @@ impl Ledger {
         let uid: Arc<str> = Arc::from(reservation.uid.as_str());
         let namespace: Arc<str> = Arc::from(reservation.namespace.as_str());
         let name: Arc<str> = Arc::from(reservation.name.as_str());
-        let replaced = self
-            .names
-            .get(&(namespace.clone(), name.clone()))
-            .filter(|other| **other != uid)
-            .filter(|other| self.holders.get(*other).is_some_and(|holder| !holder.seen))
-            .cloned();
-        if let Some(other) = replaced {
+        let replaced: Vec<Arc<str>> = self
+            .named(&namespace, &name)
+            .filter(|other| other.uid != uid && !other.seen)
+            .map(|other| other.uid.clone())
+            .collect();
+        for other in replaced {
             self.take_out(&other);
         }
         for (moved, to) in &reservation.moves {
@@ -286,9 +342,14 @@ impl Ledger {
         }
         let previous = self.take_out(&uid);
         self.order += 1;
-        let (node, seen) = previous
+        let (node, seen, terminating) = previous.as_ref().map_or((None, false, false), |old| {
+            (old.node.clone(), old.seen, old.terminating)
+        });
+        // A bound pod's own nodeName says where it went, not where it could have gone.
+        let known = previous
             .as_ref()
-            .map_or((None, false), |old| (old.node.clone(), old.seen));
+            .filter(|old| old.node.is_some())
+            .and_then(|old| old.constraints.clone());
         self.put_in(Holder {
             uid: uid.clone(),
             namespace,
@@ -298,19 +359,25 @@ impl Ledger {
             controller: reservation.controller,
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
-            constraints: Some(reservation.constraints),
+            constraints: Some(known.unwrap_or(reservation.constraints)),
             place: None,
             standings: Vec::new(),
             seen,
-            terminating: false,
+            terminating,
             admitted_here: true,
             since: now,
             order: previous.as_ref().map_or(self.order, |old| old.order),
             node: node.clone(),
         });
-        if let Some(place) = node.or(reservation.place) {
-            self.account(&uid, &place);
+        match (node, reservation.place) {
+            (Some(node), _) => {
+                self.account(&uid, &node);
+                self.settle(&node);
+            }
+            (None, Some(place)) => self.account(&uid, &place),
+            (None, None) => self.place_again(&uid),
         }
+        self.fill_freed();
     }
 
     /// Gives a reservation back: the caller went away before our answer, or the pod was never stored. A pod that the API
@@ -318,6 +385,7 @@ impl Ledger {
     pub fn release(&mut self, uid: &str) {
         if self.holders.get(uid).is_some_and(|holder| !holder.seen) {
             self.take_out(uid);
+            self.fill_freed();
         }
     }
 
@@ -333,52 +401,85 @@ impl Ledger {
     /// Whether a controller has reservations whose pods have not been seen.
     #[must_use]
     pub fn has_waiting(&self, controller_uid: &str) -> bool {
-        self.controlled_by(controller_uid).any(|holder| !holder.seen)
+        self.of_controller(controller_uid).any(|holder| !holder.seen)
     }
 
-    /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
-    /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
-    /// controller does not count them either.
-    pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
+    /// Reservations of a controller that it can no longer mean when it creates one more pod and wants `wants` at once:
+    /// the oldest, and none from after `before`. Pods that are Terminating are not counted, as their controller does not
+    /// count them either. What is known here can be older than what the controller knows: before one of these ends, the
+    /// caller asks the API server whether its pod exists.
+    #[must_use]
+    pub fn surplus(&self, controller_uid: &str, wants: u32, before: Moment) -> Vec<Stale> {
         let active = self
-            .controlled_by(controller_uid)
+            .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
         let allowed = usize::try_from(wants)
             .unwrap_or(usize::MAX)
             .saturating_sub(active.count());
         let mut waiting: Vec<&Holder> = self
-            .controlled_by(controller_uid)
+            .of_controller(controller_uid)
             .filter(|holder| !holder.seen)
             .collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);
-        let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
-        for stale in &ended {
-            self.release(&stale.uid);
-        }
-        ended
+        let oldest = waiting.into_iter().take(excess);
+        oldest
+            .filter(|holder| holder.since < before)
+            .map(Stale::of)
+            .collect()
     }
 
-    /// How many reservations wait to be seen.
-    #[must_use]
-    pub fn reserved(&self) -> usize {
-        self.waiting.len()
-    }
-
-    fn reservations(&self) -> impl Iterator<Item = &Holder> {
-        self.waiting.iter().filter_map(|uid| self.holders.get(uid))
-    }
-
-    fn controlled_by(&self, controller_uid: &str) -> impl Iterator<Item = &Holder> {
+    fn of_controller(&self, uid: &str) -> impl Iterator<Item = &Holder> {
         self.controlled
-            .get(controller_uid)
+            .get(uid)
             .into_iter()
             .flatten()
             .filter_map(|uid| self.holders.get(uid))
     }
 
+    /// Holders of one namespace.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Holder> {
+        let namespace: Arc<str> = Arc::from(namespace);
+        let nothing: Arc<str> = Arc::from("");
+        self.names
+            .range((namespace.clone(), nothing.clone(), nothing)..)
+            .take_while(move |(of, _, _)| *of == namespace)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+    }
+
+    /// Holders of one name: more than one while a pod is replaced.
+    pub(crate) fn named<'a>(&'a self, namespace: &'a str, name: &'a str) -> impl Iterator<Item = &'a Holder> {
+        let first = (Arc::from(namespace), Arc::from(name), Arc::from(""));
+        self.names
+            .range(first..)
+            .take_while(move |(of, called, _)| **of == *namespace && **called == *name)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+    }
+
+    /// How many reservations wait to be seen.
+    #[must_use]
+    pub fn reserved(&self) -> usize {
+        self.unseen.len()
+    }
+
+    fn reservations(&self) -> impl Iterator<Item = &Holder> {
+        self.unseen.iter().filter_map(|uid| self.holders.get(uid))
+    }
+
     pub(crate) fn holder(&self, uid: &str) -> Option<&Holder> {
         self.holders.get(uid)
+    }
+
+    /// The reservation under this name, which a newer CREATE of the name ends.
+    pub(crate) fn reservation_named(&self, namespace: &str, name: &str) -> Option<&Holder> {
+        let namespace: Arc<str> = Arc::from(namespace);
+        let name: Arc<str> = Arc::from(name);
+        let first = (namespace.clone(), name.clone(), Arc::from(""));
+        self.names
+            .range(first..)
+            .take_while(|(of, called, _)| *of == namespace && *called == name)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+            .find(|holder| !holder.seen)
     }
 
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
@@ -430,15 +531,16 @@ impl Ledger {
     }
 
     fn put_in(&mut self, holder: Holder) {
-        self.names.insert(
-            (holder.namespace.clone(), holder.name.clone()),
-            holder.uid.clone(),
-        );
+        self.names
+            .insert((holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
         if let Some(node) = &holder.node {
             self.bound
                 .entry(node.clone())
                 .or_default()
                 .insert(holder.uid.clone());
+        }
+        if !holder.seen {
+            self.unseen.insert(holder.uid.clone());
         }
         if let Some(controller) = &holder.controller {
             self.controlled
@@ -446,8 +548,8 @@ impl Ledger {
                 .or_default()
                 .insert(holder.uid.clone());
         }
-        if !holder.seen {
-            self.waiting.insert(holder.uid.clone());
+        if holder.movable() && holder.place.is_none() {
+            self.unplaced.insert((holder.order, holder.uid.clone()));
         }
         self.holders.insert(holder.uid.clone(), holder);
     }
@@ -455,17 +557,16 @@ impl Ledger {
     fn take_out(&mut self, uid: &str) -> Option<Holder> {
         self.discharge(uid);
         let holder = self.holders.remove(uid)?;
-        let key = (holder.namespace.clone(), holder.name.clone());
-        if self.names.get(&key).is_some_and(|current| **current == *uid) {
-            self.names.remove(&key);
-        }
-        if let Some(node) = &holder.node {
-            forget(&mut self.bound, node, uid);
-        }
+        self.unplaced.remove(&(holder.order, holder.uid.clone()));
+        self.unseen.remove(uid);
         if let Some(controller) = &holder.controller {
             forget(&mut self.controlled, controller, uid);
         }
-        self.waiting.remove(uid);
+        self.names
+            .remove(&(holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
+        if let Some(node) = &holder.node {
+            forget(&mut self.bound, node, uid);
+        }
         Some(holder)
     }
 
@@ -487,16 +588,37 @@ impl Ledger {
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
+            self.unplaced.remove(&(holder.order, uid.clone()));
         }
     }
 
-    fn discharge(&mut self, uid: &str) {
-        let Some(holder) = self.holders.get_mut(uid) else {
-            return;
+    /// Whether a holder that is accounted nowhere fits on a node.
+    fn has_room(&self, uid: &str, node: &str) -> bool {
+        let Some(holder) = self.holders.get(uid) else {
+            return false;
         };
-        let Some(place) = holder.place.take() else { return };
+        let Some(entry) = self.nodes.get(node) else {
+            return false;
+        };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
+        search::Overlay::new(self)
+            .fits(node, entry, &self.standings(holder, class))
+            .memory
+    }
+
+    /// Takes a holder off the node that it is accounted on, and says which that was.
+    fn discharge(&mut self, uid: &str) -> Option<Arc<str>> {
+        let holder = self.holders.get_mut(uid)?;
+        let place = holder.place.take()?;
         let standings = std::mem::take(&mut holder.standings);
+        if holder.movable() {
+            self.unplaced.insert((holder.order, holder.uid.clone()));
+        }
         self.nodes.discharge(&place, uid, &standings);
+        self.freed(&place);
+        Some(place)
     }
 
     fn move_to(&mut self, uid: &Arc<str>, node: &str) {
@@ -504,12 +626,12 @@ impl Ledger {
     }
 }
 
-/// Takes a UID out of an index.
-fn forget(index: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &str, uid: &str) {
-    if let Some(set) = index.get_mut(key) {
-        set.remove(uid);
+/// Takes an entry out of a set of a map, and the set with its last entry.
+fn forget(map: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &str, entry: &str) {
+    if let Some(set) = map.get_mut(key) {
+        set.remove(entry);
         if set.is_empty() {
-            index.remove(key);
+            map.remove(key);
         }
     }
 }

@@ -4,6 +4,8 @@
 //! `tests/argv_cases.rs` holds cases that are always there.
 
 #![allow(
+    clippy::too_many_lines,
+    clippy::float_cmp,
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::panic,

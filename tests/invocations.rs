@@ -22,10 +22,16 @@ fn maps() -> Maps {
         ("tp", "2"),
         ("args", "--gpu-memory-utilization 0.25 --enforce-eager"),
     ];
-    let files = [(
-        "engine.yaml",
-        "gpu-memory-utilization: 0.45\ntensor_parallel_size: 2\n",
-    )];
+    let files = [
+        (
+            "engine.yaml",
+            "gpu-memory-utilization: 0.45\ntensor_parallel_size: 2\n",
+        ),
+        (
+            "start.sh",
+            "#!/bin/bash\nset -e\nexec vllm serve \"$1\" --gpu-memory-utilization 0.4\n",
+        ),
+    ];
     let own = |entries: &[(&str, &str)]| {
         entries
             .iter()
@@ -299,6 +305,9 @@ fn scripts_are_followed() {
         &script("if [ -d /m ]; then vllm serve m; fi"),
         "vllm m 0.9 default 1/1/1=1 unknown",
     );
+    // What hangs on a question is not known.
+    let asked = "nvidia-smi | grep -q H100 && U=0.9; vllm serve m --gpu-memory-utilization ${U:-0.3}";
+    check(&script(asked), "vllm m - unresolved 1/1/1=1 yes");
     check(
         &script("timeout 1h bash -c 'vllm serve m'"),
         "vllm m 0.9 default 1/1/1=1 yes",
@@ -706,5 +715,161 @@ fn other_engines_have_their_own_kinds() {
             name(&reading.memory.kind)
         );
         assert_eq!(got, expected, "{container}");
+    }
+}
+
+#[test]
+fn a_script_of_a_config_map_is_followed() {
+    for command in [
+        &["/bin/bash", "/scripts/start.sh", "m"][..],
+        &["/scripts/start.sh", "m"],
+        &["sh", "-c", "/scripts/start.sh m"],
+    ] {
+        let mut container = argv(command, &[]);
+        container["volumeMounts"] = json!([{"name": "config", "mountPath": "/scripts"}]);
+        let reading = read(&container);
+        assert_eq!(line(&reading), "vllm m 0.4 flag 1/1/1=1 yes", "{command:?}");
+        assert_eq!(reading.fraction_edit, None, "{command:?}");
+    }
+}
+
+#[test]
+fn options_of_vllm_are_evident_without_a_known_image() {
+    let reading =
+        read(&json!({"image": "registry.example/llm:7", "args": ["m", "--gpu_memory_utilization=0.3"]}));
+    assert_eq!(line(&reading), "vllm m 0.3 flag 1/1/1=1 unknown");
+}
+
+#[test]
+fn text_that_doubles_itself_ends() {
+    let mut container = argv(&["vllm", "serve"], &["m", "--served-model-name", "$(V60)"]);
+    let mut env = vec![json!({"name": "V0", "value": "x".repeat(100)})];
+    for n in 1..=60 {
+        env.push(json!({"name": format!("V{n}"), "value": format!("$(V{0})$(V{0})", n - 1)}));
+    }
+    container["env"] = json!(env);
+    assert_eq!(read(&container).model.as_deref(), Some("m"));
+
+    let doubling = format!("A=xxxxxxxxxx\n{}vllm serve m $A", "A=$A$A\n".repeat(60));
+    assert_eq!(
+        read_with(&script(&doubling), &NoSources, &[])[0].engine.as_str(),
+        "unknown"
+    );
+    let arrays = format!(
+        "A=(x)\n{}vllm serve m \"${{A[@]}}\"",
+        "A=(\"${A[@]}\" \"${A[@]}\")\n".repeat(60)
+    );
+    assert_eq!(
+        read_with(&script(&arrays), &NoSources, &[])[0].engine.as_str(),
+        "unknown"
+    );
+    let nested = format!("vllm serve m {}0.3{}", "${X:-".repeat(5000), "}".repeat(5000));
+    read_with(&script(&nested), &NoSources, &[]);
+    let evals = format!("X='{}'\n{}", "eval $X; ".repeat(200), "eval \"$X\"\n".repeat(200));
+    read_with(&script(&evals), &NoSources, &[]);
+    let shells = (0..40).fold("vllm serve m".to_owned(), |inner, _| {
+        format!("sh -c {:?}", inner.replace('\\', ""))
+    });
+    read_with(&script(&shells), &NoSources, &[]);
+    read_with(
+        &script(&format!(
+            "vllm serve m -tp $(({}1{}))",
+            "(".repeat(9000),
+            ")".repeat(9000)
+        )),
+        &NoSources,
+        &[],
+    );
+}
+
+mod any_input {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const TOKENS: [&str; 44] = [
+        "vllm",
+        "serve",
+        "m",
+        "--gpu-memory-utilization",
+        "=",
+        "0.3",
+        " ",
+        "\n",
+        ";",
+        "&&",
+        "||",
+        "|",
+        "&",
+        "(",
+        ")",
+        "{",
+        "}",
+        "'",
+        "\"",
+        "\\",
+        "$",
+        "${",
+        "$(",
+        "$((",
+        "`",
+        "A",
+        "A=",
+        "A=(",
+        "+=",
+        "[@]",
+        ":-",
+        "<<EOF",
+        "EOF",
+        ">",
+        "if",
+        "fi",
+        "case",
+        "esac",
+        "exec",
+        "eval",
+        "$@",
+        "é",
+        "--config",
+        "-tp",
+    ];
+
+    proptest! {
+        #[test]
+        fn scripts_never_panic(tokens in prop::collection::vec(prop::sample::select(&TOKENS[..]), 0..40)) {
+            let container = argv(&["bash", "-c", &tokens.concat()], &["a", "b c"]);
+            let readings = read_with(&container, &maps(), &[]);
+            prop_assert!(!readings.is_empty());
+        }
+
+        #[test]
+        fn arguments_never_panic(args in prop::collection::vec("[-=._a-zé0-9 $(){}]{0,12}|--gpu-memory-utilization(=.{0,4})?", 0..8)) {
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            for image in ["vllm/vllm-openai:v0.6.3", "vllm/vllm-openai:latest", "vllm/vllm-openai:v0.33.0"] {
+                let readings = read_with(&json!({"image": image, "args": args}), &maps(), &[]);
+                prop_assert_eq!(readings.len(), 1);
+            }
+        }
+
+        /// What the edit writes is what is read afterwards, wherever the fraction stands.
+        #[test]
+        fn an_edit_takes_effect(
+            before in prop::collection::vec(prop::sample::select(&["--port=1", "--enforce-eager", "--dtype=half"][..]), 0..3),
+            flag in prop::sample::select(&["", "--gpu-mem 0.4", "--gpu_memory_utilization=\"0.4\"", "--gpu-memory-utilization $U"][..]),
+            shell in any::<bool>(),
+        ) {
+            let words = before.join(" ");
+            let container = if shell {
+                script(&format!("U=0.4 && exec vllm serve m {words} {flag} --seed 1 > /log # end"))
+            } else {
+                let line = format!("m {words} {}", flag.replace(['"'], "").replace("$U", "0.4"));
+                argv(&["vllm", "serve"], &line.split_whitespace().collect::<Vec<_>>())
+            };
+            let reading = read(&container);
+            let changed = edited(&container, &reading, "0.21").unwrap();
+            let again = read(&changed);
+            prop_assert_eq!(again.memory.value.as_deref(), Some("0.21"), "{}", changed);
+            prop_assert_eq!(again.starts, engine::Starts::Yes);
+        }
     }
 }

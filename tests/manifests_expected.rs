@@ -3,6 +3,7 @@
 //! The cases stand beside the repository (`../shared/cases`); where they are absent the test says so and passes.
 
 #![allow(
+    clippy::too_many_lines,
     clippy::print_stdout,
     clippy::unwrap_used,
     clippy::panic,
@@ -62,7 +63,7 @@ fn pod(documents: &[Value], path: &str, name: &str) -> Option<Pod> {
         };
         let mut pod: Pod = serde_json::from_value(value).ok()?;
         if pod.metadata.namespace.is_empty() {
-            pod.metadata.namespace = "default".to_owned();
+            pod.metadata.namespace.push_str("default");
         }
         let has = engine::containers(&pod).any(|placed| placed.container.name == name);
         has.then_some(pod)
@@ -236,7 +237,7 @@ fn manifests_are_read_as_worked_out_by_hand() {
     }
     println!("vLLM: {vllm} containers, {vllm_engine} recognised, {vllm_whole} right in every field");
     assert!(
-        vllm_whole >= 38,
+        vllm_whole >= 40,
         "{vllm_whole} of {vllm} containers of vLLM are right in every field"
     );
 }

@@ -226,6 +226,9 @@ impl<'a> Review<'a> {
         if request.uid.is_empty() {
             return Err(DecodeError::Missing("request.uid"));
         }
+        if request.kind.kind.is_empty() {
+            return Err(DecodeError::Missing("request.kind.kind"));
+        }
         let verb = match &*request.operation {
             "CREATE" => Verb::Write(Operation::Create),
             "UPDATE" => Verb::Write(Operation::Update),

@@ -181,6 +181,8 @@ impl Follower {
             }
             _ => "",
         };
+        self.freshness
+            .failed(self.watched, format!("{}{remedy}", Causes(failure)));
         warn!(watch = %self.watched, %verb, failures = backoff.failures(), ?pause, "{}{remedy}", Causes(failure));
         sleep(pause).await;
     }

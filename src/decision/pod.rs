@@ -3,15 +3,18 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::budget::{self, closest};
+use super::budget::{self, Own, closest};
 use super::survey::Survey;
-use super::{Operation, PlacementRow, Question, Verdict, fixes, promise};
-use crate::demand::Demand;
+use super::{
+    Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
+};
 use crate::demand::weigh::under;
+use crate::demand::{Demand, Standing};
+use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Severity};
+use crate::ledger::room::may_meet;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
-use crate::policy::Mode;
 use crate::units::{Mib, Share};
 use crate::workload::controller_of;
 use crate::workload::pod::PodSpec;
@@ -51,9 +54,23 @@ pub(super) fn judge(
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
 
+    // The pod itself, and a reservation under its name, which this CREATE ends: the earlier pod was not stored.
+    let object = &question.workload.object;
+    let earlier = ledger
+        .reservation_named(&object.namespace, &object.name)
+        .filter(|earlier| !is_update && *earlier.uid != *pod.metadata.uid);
     let mut overlay = Overlay::new(ledger);
-    if let Some(own) = ledger.holder(&pod.metadata.uid) {
-        overlay.without(own);
+    let mut own = Own::new();
+    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(earlier) {
+        overlay.without(holder);
+        own.insert((holder.namespace.clone(), holder.name.clone()));
+    }
+    // A pod can only be stored once the one that has its name is gone, and its memory with it.
+    if !is_update && !pod.metadata.name.is_empty() {
+        let named = ledger.named(&question.workload.object.namespace, &pod.metadata.name);
+        for replaced in named.filter(|other| other.uid.as_ref() != pod.metadata.uid) {
+            overlay.without(replaced);
+        }
     }
     let mut place = None;
     let mut moves = Vec::new();
@@ -68,11 +85,16 @@ pub(super) fn judge(
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
             Sought::Full => {
                 if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
-                    let namespace = &question.workload.object.namespace;
-                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages);
+                    let namespace = &object.namespace;
+                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
                     if finding.code == Code::Vg201 {
-                        finding = finding.detail(unmodelled(&pod.spec));
-                        finding.details.retain(|sentence| !sentence.is_empty());
+                        finding.details.extend(unmodelled(&pod.spec));
+                    }
+                    if survey.takes_exclusive() {
+                        finding = finding.detail(
+                            "nodes that do not share their devices would take it too and have none free: with a node \
+                             selector for those it waits for one",
+                        );
                     }
                     place = Some(closest.node().clone());
                     verdict.findings.push(finding);
@@ -84,7 +106,7 @@ pub(super) fn judge(
         verdict.promise = promise(policy.enforcement);
     }
     if let Some(place) = &place {
-        verdict.placement = rows(&survey, ledger, &overlay, place);
+        verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
     }
     let shared_place = place.is_some() && survey.takes_shared();
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
@@ -92,7 +114,12 @@ pub(super) fn judge(
         verdict.reservation = Some(Reservation {
             uid: pod.metadata.uid.clone(),
             namespace: question.workload.object.namespace.clone(),
-            name: question.workload.object.name.clone(),
+            name: if pod.metadata.name.is_empty() {
+                // Only files have pods without a name. Two of one prefix are two pods.
+                format!("{}{}", pod.metadata.generate_name, pod.metadata.uid)
+            } else {
+                pod.metadata.name.clone()
+            },
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
@@ -102,8 +129,11 @@ pub(super) fn judge(
             moves,
         });
     }
-    fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
-    verdict.conclude(policy.mode, may_deny)
+    if may_deny {
+        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        tell_changed_defaults(&mut verdict.findings, old, demand);
+    }
+    verdict.conclude(survey.mode(), may_deny)
 }
 
 /// What the search for a place came to.
@@ -122,7 +152,9 @@ pub(super) fn seek(survey: &Survey<'_>, ledger: &Ledger, overlay: &Overlay<'_>, 
     if let Some(found) = overlay.find(ask, &BTreeSet::new()) {
         return Sought::Found(found);
     }
-    if survey.takes_exclusive() || survey.accepting.is_empty() {
+    // Devices of its own are the scheduler's to count. A pod that could go to a shared one as well must have a place,
+    // or the scheduler may bind it where a slot is free and memory is not.
+    if !survey.takes_shared() {
         return Sought::Waits;
     }
     match joint(ledger, overlay, ask) {
@@ -148,25 +180,27 @@ fn waits(demand: &Demand, survey: &Survey<'_>) -> Option<Finding> {
 }
 
 /// What about the pod the placement does not model.
-fn unmodelled(spec: &PodSpec) -> String {
+fn unmodelled(spec: &PodSpec) -> Option<String> {
     let between_pods = spec
         .affinity
         .as_ref()
         .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some());
-    match (between_pods, !spec.topology_spread_constraints.is_empty()) {
-        (false, false) => String::new(),
-        (true, false) => "not modelled: the pod's (anti-)affinity to other pods".to_owned(),
-        (false, true) => "not modelled: the pod's topology spread".to_owned(),
-        (true, true) => {
-            "not modelled: the pod's (anti-)affinity to other pods and its topology spread".to_owned()
-        }
-    }
+    let what = match (between_pods, !spec.topology_spread_constraints.is_empty()) {
+        (false, false) => return None,
+        (true, false) => "(anti-)affinity to other pods",
+        (false, true) => "topology spread",
+        (true, true) => "(anti-)affinity to other pods and its topology spread",
+    };
+    Some(format!("places were sought without regard to the pod's {what}"))
 }
 
 /// Whether an UPDATE takes more of any device than before.
 fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> bool {
     if old == new {
         return false;
+    }
+    if newly_unreadable(old, new) {
+        return true;
     }
     let labels = &question.workload.pod.metadata.labels;
     ledger.nodes.classes().any(|(_, class)| {
@@ -181,12 +215,40 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     })
 }
 
-/// The pools of a node as they are with the pod on it.
+/// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
+fn meeting_requests(
+    ledger: &Ledger,
+    place: &Arc<str>,
+    index: usize,
+    pool: &Pool,
+    several: &Standing,
+    own: &Own,
+) -> Mib {
+    let mut requests: Vec<_> = several
+        .holds
+        .iter()
+        .map(|hold| (hold.share, hold.request))
+        .collect();
+    if let Some(view) = ledger.devices_of(place).get(index) {
+        let (others, _) = budget::others(view, pool, own);
+        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
+    }
+    requests.sort_unstable_by(|a, b| b.cmp(a));
+    requests
+        .iter()
+        .take(may_meet(pool))
+        .map(|(_, request)| *request)
+        .sum()
+}
+
+/// The pools of a node as they are with so many such pods on it.
 pub(super) fn rows(
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
+    own: &Own,
     place: &Arc<str>,
+    pods: u32,
 ) -> Vec<PlacementRow> {
     let Some(entry) = ledger.nodes.get(place) else {
         return Vec::new();
@@ -198,18 +260,21 @@ pub(super) fn rows(
     pools
         .filter(|(_, standing)| standing.slots > 0)
         .map(|((index, pool), standing)| {
-            let budget = if pool.sharing.is_shared() {
-                kind.class.device_policy.device.budget
-            } else {
-                Share::WHOLE
-            };
-            let (promised, share) = if pool.sharing.is_shared() {
+            let (budget, promised, share) = if pool.sharing.is_shared() {
+                let several = standing.times(pods);
+                // On a single device everybody meets, so the sum needs no look at each of them.
+                let promised = if own.is_empty() && pool.devices <= 1 {
+                    ledger.promised(place, index).plus(several.request())
+                } else {
+                    meeting_requests(ledger, place, index, pool, &several, own)
+                };
                 (
-                    ledger.promised(place, index).plus(standing.request()),
-                    overlay.together_with(place, entry, index, standing),
+                    kind.class.device_policy.device.budget,
+                    promised,
+                    overlay.together_with(place, entry, index, &several),
                 )
             } else {
-                (standing.request(), standing.share())
+                (Share::WHOLE, standing.request(), standing.share())
             };
             PlacementRow {
                 node: place.to_string(),
@@ -222,9 +287,4 @@ pub(super) fn rows(
             }
         })
         .collect()
-}
-
-/// Whether the policy in force lets errors pass.
-pub(super) fn lenient(survey: &Survey<'_>) -> bool {
-    survey.policy().mode != Mode::Enforce
 }

@@ -30,18 +30,18 @@ impl Reader for LlamaCpp {
         let mut reading = context.blank(Engine::LlamaCpp, MemoryKind::Estimated);
         reading.command = Some("server".to_owned());
         let variable = |name| context.variable(command, name).and_then(Result::ok);
-        let layers = context
-            .text(&mut reading, words, &["-ngl", "--gpu-layers", "--n-gpu-layers"])
+        let layers = reading
+            .option(words, &["-ngl", "--gpu-layers", "--n-gpu-layers"])
             .or_else(|| variable("LLAMA_ARG_N_GPU_LAYERS"));
-        let length = context
-            .text(&mut reading, words, &["-c", "--ctx-size"])
+        let length = reading
+            .option(words, &["-c", "--ctx-size"])
             .or_else(|| variable("LLAMA_ARG_CTX_SIZE"));
         reading.max_model_len = length
             .and_then(|text| text.trim().parse().ok())
             .filter(|length| *length != 0);
-        reading.model = context
-            .text(&mut reading, words, &["-m", "--model"])
-            .or_else(|| context.text(&mut reading, words, &["-hf", "--hf-repo"]))
+        reading.model = reading
+            .option(words, &["-m", "--model"])
+            .or_else(|| reading.option(words, &["-hf", "--hf-repo"]))
             .or_else(|| variable("LLAMA_ARG_MODEL"));
         // What is not set is fitted to the memory that is free, less a gigabyte.
         let fits_itself =
@@ -57,8 +57,8 @@ impl Reader for LlamaCpp {
             MemorySource::Estimate
         };
         reading.dtype = Some("auto".to_owned());
-        reading.kv_cache_dtype = context
-            .text(&mut reading, words, &["-ctk", "--cache-type-k"])
+        reading.kv_cache_dtype = reading
+            .option(words, &["-ctk", "--cache-type-k"])
             .or_else(|| variable("LLAMA_ARG_CACHE_TYPE_K"))
             .or_else(|| Some("auto".to_owned()));
         // Without a choice it splits over every visible device.

@@ -32,7 +32,7 @@ impl Reader for Lmdeploy {
         reading.version = reading.version.or_else(|| context.image.version());
         reading.command = words.get(1).map(|word| word.text.replace('_', "-"));
         reading.memory.value = Some("0.8".to_owned());
-        if let Some(text) = context.text(&mut reading, words, &["--cache-max-entry-count"]) {
+        if let Some(text) = reading.option(words, &["--cache-max-entry-count"]) {
             reading.memory.value = Some(text);
             reading.memory.source = MemorySource::Flag;
         } else if let Some(unresolved) = reading.unresolved.last_mut() {
@@ -44,8 +44,8 @@ impl Reader for Lmdeploy {
             .get(2)
             .filter(|word| !word.text.starts_with('-'))
             .map(|word| word.text.clone().into_owned());
-        let tensor = context.count(&mut reading, words, &["--tp"]).unwrap_or(1);
-        let data = context.count(&mut reading, words, &["--dp"]).unwrap_or(1);
+        let tensor = reading.count(words, &["--tp"]).unwrap_or(1);
+        let data = reading.count(words, &["--dp"]).unwrap_or(1);
         let devices = tensor.max(data);
         reading.parallelism = Parallelism {
             tensor,
@@ -54,11 +54,11 @@ impl Reader for Lmdeploy {
             devices,
             ..Parallelism::default()
         };
-        reading.max_model_len = context
-            .text(&mut reading, words, &["--session-len"])
+        reading.max_model_len = reading
+            .option(words, &["--session-len"])
             .and_then(|text| text.parse().ok());
-        reading.dtype = context
-            .text(&mut reading, words, &["--dtype"])
+        reading.dtype = reading
+            .option(words, &["--dtype"])
             .or_else(|| Some("auto".to_owned()));
         reading.kv_cache_dtype = Some("auto".to_owned());
         reading.findings.extend(context.floating_image());

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
-use crate::workload::pod::Pod;
+use crate::workload::pod::{Container, Pod};
 
 /// Every engine that is read. A new one is its module and a line here.
 const READERS: [&dyn Reader; 12] = [
@@ -28,6 +28,10 @@ const READERS: [&dyn Reader; 12] = [
     &ray::RayWorker,
     &other::Frameworks,
 ];
+
+/// Engines that one container may start. Real ones start one or two; each reading carries the edits of its script, so a
+/// script of a megabyte with thousands of engines would otherwise take gigabytes.
+const MOST_ENGINES: usize = 16;
 
 /// What one container starts: a reading for each engine in it, at least one.
 ///
@@ -48,7 +52,8 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         Some(engine) => reader.engine() == engine,
         None => reader.entrypoint(&image).is_some(),
     });
-    let entrypoint = match rule.filter(|rule| !rule.entrypoint.is_empty()) {
+    let stated_entrypoint = rule.filter(|rule| !rule.entrypoint.is_empty());
+    let mut entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
         Some(rule) => Some(
             rule.entrypoint
                 .iter()
@@ -56,12 +61,17 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
                 .collect(),
         ),
         None => by_image.and_then(|reader| {
-            reader
-                .entrypoint(&image)
+            let known = reader.entrypoint(&image);
+            known
                 .or_else(|| stated.map(|_| default_entrypoint(reader.engine())))
                 .filter(|words| !words.is_empty())
         }),
     };
+    // Options that no other engine has, given to an image whose entrypoint is not known.
+    let guessed = entrypoint.is_none() && by_image.is_none() && has_vllm_options(container);
+    if guessed {
+        entrypoint = Some(default_entrypoint(Engine::Vllm));
+    }
     let invocation = invocation::read(pod, placed, sources, entrypoint);
     let context = Context {
         pod,
@@ -75,6 +85,10 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
+            if readings.len() == MOST_ENGINES {
+                let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
+                return vec![unknown(&context, reason)];
+            }
             readings.push(reader.read(&context, command, first));
         }
     }
@@ -91,7 +105,32 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     if readings.is_empty() {
         readings.push(without_command(&context, by_image));
     }
+    if guessed {
+        for reading in &mut readings {
+            reading.starts = Starts::Unknown;
+            reading.resolvable = Resolvable::Partial;
+            reading.unresolved.push(Unresolved {
+                field: "argv".to_owned(),
+                reason: "the image's entrypoint is not known; its arguments are vLLM's".to_owned(),
+                decides_memory: false,
+            });
+        }
+    }
     readings
+}
+
+fn has_vllm_options(container: &Container) -> bool {
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    let names = ["--gpu-memory-utilization", "--gpu_memory_utilization"];
+    !replaced
+        && container
+            .args
+            .iter()
+            .flatten()
+            .any(|word| names.iter().any(|name| word.starts_with(name)))
 }
 
 /// Names of the ConfigMaps of the pod's namespace that its containers' readings could use.
@@ -222,16 +261,11 @@ fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>)
         reading.parallelism.devices = 0;
         return context.finish(&Command::default(), reading);
     }
-    unknown(context)
+    unknown(context, why_unknown(context))
 }
 
-/// Something runs, and what it takes cannot be read.
-fn unknown(context: &Context<'_>) -> Reading {
-    let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
-    reading.memory.source = MemorySource::Unresolved;
-    reading.resolvable = Resolvable::None;
-    reading.starts = Starts::Unknown;
-    reading.parallelism.devices = context.slots().unwrap_or(1);
+/// Why no engine could be told from the programs.
+fn why_unknown(context: &Context<'_>) -> String {
     let program = context
         .invocation
         .commands
@@ -239,11 +273,20 @@ fn unknown(context: &Context<'_>) -> Reading {
         .rev()
         .find(|command| !is_harmless(command))
         .and_then(|command| command.words.first());
-    let reason = match (&context.invocation.opaque, program) {
+    match (&context.invocation.opaque, program) {
         (Some(reason), _) => reason.clone(),
         (None, Some(word)) => format!("{} is no engine that is known", word.text),
         (None, None) => "no program is known".to_owned(),
-    };
+    }
+}
+
+/// Something runs, and what it takes cannot be read.
+fn unknown(context: &Context<'_>, reason: String) -> Reading {
+    let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
+    reading.memory.source = MemorySource::Unresolved;
+    reading.resolvable = Resolvable::None;
+    reading.starts = Starts::Unknown;
+    reading.parallelism.devices = context.slots().unwrap_or(1);
     reading.unresolved.push(Unresolved {
         field: "argv".to_owned(),
         reason,

@@ -121,37 +121,6 @@ impl Context<'_> {
         reading
     }
 
-    /// The value of an option as text, where it is known; otherwise it is noted as unresolved.
-    pub(super) fn text(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<String> {
-        let flag = Flag::last(words, names)?;
-        if flag.known {
-            return Some(flag.text.to_owned());
-        }
-        reading.unresolved.push(Unresolved {
-            field: names
-                .first()
-                .map_or("", |name| name.trim_start_matches('-'))
-                .to_owned(),
-            reason: flag
-                .word
-                .reason
-                .as_deref()
-                .unwrap_or("its value is not known")
-                .to_owned(),
-            decides_memory: false,
-        });
-        None
-    }
-
-    /// The same as a number of at least one.
-    pub(super) fn count(&self, reading: &mut Reading, words: &[Word<'_>], names: &[&str]) -> Option<u32> {
-        self.text(reading, words, names)?
-            .trim()
-            .parse()
-            .ok()
-            .filter(|count| *count > 0)
-    }
-
     /// A variable of the container or of the script.
     pub(super) fn variable(&self, command: &Command<'_>, name: &str) -> Option<Result<String, String>> {
         if let Some((_, value)) = command.variables.iter().rev().find(|(known, _)| known == name) {
@@ -208,6 +177,39 @@ impl<'w> Flag<'w> {
             }
         }
         found
+    }
+}
+
+impl Reading {
+    /// The value of an option as text, where it is known; otherwise it is noted as unresolved.
+    pub(super) fn option(&mut self, words: &[Word<'_>], names: &[&str]) -> Option<String> {
+        let flag = Flag::last(words, names)?;
+        if flag.known {
+            return Some(flag.text.to_owned());
+        }
+        self.unresolved.push(Unresolved {
+            field: names
+                .first()
+                .map_or("", |name| name.trim_start_matches('-'))
+                .to_owned(),
+            reason: flag
+                .word
+                .reason
+                .as_deref()
+                .unwrap_or("its value is not known")
+                .to_owned(),
+            decides_memory: false,
+        });
+        None
+    }
+
+    /// The same as a number of at least one.
+    pub(super) fn count(&mut self, words: &[Word<'_>], names: &[&str]) -> Option<u32> {
+        self.option(words, names)?
+            .trim()
+            .parse()
+            .ok()
+            .filter(|count| *count > 0)
     }
 }
 

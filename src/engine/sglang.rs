@@ -72,34 +72,24 @@ impl Reader for Sglang {
                 });
             }
         }
-        reading.model = context
-            .text(&mut reading, words, &["--model-path", "--model"])
-            .or_else(|| {
-                let positional = words
-                    .get(1)
-                    .filter(|_| words.first().is_some_and(|word| word.text == "serve"));
-                positional
-                    .filter(|word| !word.text.starts_with('-'))
-                    .map(|word| word.text.clone().into_owned())
-            });
-        let tensor = context
-            .count(
-                &mut reading,
-                words,
-                &["--tp", "--tp-size", "--tensor-parallel-size"],
-            )
+        reading.model = reading.option(words, &["--model-path", "--model"]).or_else(|| {
+            let positional = words
+                .get(1)
+                .filter(|_| words.first().is_some_and(|word| word.text == "serve"));
+            positional
+                .filter(|word| !word.text.starts_with('-'))
+                .map(|word| word.text.clone().into_owned())
+        });
+        let tensor = reading
+            .count(words, &["--tp", "--tp-size", "--tensor-parallel-size"])
             .unwrap_or(1);
-        let pipeline = context
-            .count(&mut reading, words, &["--pp-size", "--pipeline-parallel-size"])
+        let pipeline = reading
+            .count(words, &["--pp-size", "--pipeline-parallel-size"])
             .unwrap_or(1);
-        let data = context
-            .count(
-                &mut reading,
-                words,
-                &["--dp", "--dp-size", "--data-parallel-size"],
-            )
+        let data = reading
+            .count(words, &["--dp", "--dp-size", "--data-parallel-size"])
             .unwrap_or(1);
-        let nodes = context.count(&mut reading, words, &["--nnodes"]).unwrap_or(1);
+        let nodes = reading.count(words, &["--nnodes"]).unwrap_or(1);
         let attention = words.iter().any(|word| word.text == "--enable-dp-attention");
         let world = tensor
             .saturating_mul(pipeline)
@@ -121,15 +111,15 @@ impl Reader for Sglang {
             data_local: data,
             devices,
         };
-        reading.max_model_len = context
-            .text(&mut reading, words, &["--context-length"])
+        reading.max_model_len = reading
+            .option(words, &["--context-length"])
             .and_then(|text| text.parse().ok());
-        reading.quantization = context.text(&mut reading, words, &["--quantization"]);
-        reading.dtype = context
-            .text(&mut reading, words, &["--dtype"])
+        reading.quantization = reading.option(words, &["--quantization"]);
+        reading.dtype = reading
+            .option(words, &["--dtype"])
             .or_else(|| Some("auto".to_owned()));
-        reading.kv_cache_dtype = context
-            .text(&mut reading, words, &["--kv-cache-dtype"])
+        reading.kv_cache_dtype = reading
+            .option(words, &["--kv-cache-dtype"])
             .or_else(|| Some("auto".to_owned()));
         reading.eager = words.iter().any(|word| word.text == "--disable-cuda-graph");
         if Flag::last(words, &["--device"]).is_some_and(|flag| flag.text == "cpu") {

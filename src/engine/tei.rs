@@ -33,11 +33,11 @@ impl Reader for Tei {
         reading.command = Some("router".to_owned());
         reading.memory.source = MemorySource::Estimate;
         let variable = |name| context.variable(command, name).and_then(Result::ok);
-        reading.model = context
-            .text(&mut reading, words, &["--model-id"])
+        reading.model = reading
+            .option(words, &["--model-id"])
             .or_else(|| variable("MODEL_ID"));
-        reading.dtype = context
-            .text(&mut reading, words, &["--dtype"])
+        reading.dtype = reading
+            .option(words, &["--dtype"])
             .or_else(|| variable("DTYPE"))
             .or_else(|| Some("auto".to_owned()));
         reading.kv_cache_dtype = Some("auto".to_owned());

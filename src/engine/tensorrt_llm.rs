@@ -43,7 +43,7 @@ impl Reader for TensorRtLlm {
             "--kv_cache_free_gpu_memory_fraction",
             "--free-gpu-memory-fraction",
         ];
-        if let Some(text) = context.text(&mut reading, words, &names) {
+        if let Some(text) = reading.option(words, &names) {
             reading.memory.value = Some(text);
             reading.memory.source = MemorySource::Flag;
         }
@@ -54,7 +54,7 @@ impl Reader for TensorRtLlm {
             "--extra-engine-args",
             "--extra_engine_args",
         ];
-        if let Some(file) = context.text(&mut reading, words, &files) {
+        if let Some(file) = reading.option(words, &files) {
             match files::read(context.pod, context.placed.container, context.sources, &file) {
                 Ok(text) => {
                     if let Some(fraction) = fraction_of(text) {
@@ -73,15 +73,13 @@ impl Reader for TensorRtLlm {
                 }
             }
         }
-        reading.model = context
-            .text(&mut reading, words, &["--model-path", "--model"])
-            .or_else(|| {
-                words
-                    .first()
-                    .filter(|word| !word.text.starts_with('-'))
-                    .map(|word| word.text.clone().into_owned())
-            });
-        let size = |reading: &mut Reading, names: &[&str]| context.count(reading, words, names).unwrap_or(1);
+        reading.model = reading.option(words, &["--model-path", "--model"]).or_else(|| {
+            words
+                .first()
+                .filter(|word| !word.text.starts_with('-'))
+                .map(|word| word.text.clone().into_owned())
+        });
+        let size = |reading: &mut Reading, names: &[&str]| reading.count(words, names).unwrap_or(1);
         let tensor = size(
             &mut reading,
             &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
@@ -101,8 +99,8 @@ impl Reader for TensorRtLlm {
             devices,
             ..Parallelism::default()
         };
-        reading.max_model_len = context
-            .text(&mut reading, words, &["--max_seq_len", "--max-seq-len"])
+        reading.max_model_len = reading
+            .option(words, &["--max_seq_len", "--max-seq-len"])
             .and_then(|text| text.parse().ok());
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = Some("auto".to_owned());

@@ -34,7 +34,7 @@ impl Reader for Tgi {
         reading.command = Some("launcher".to_owned());
         reading.memory.value = Some("1.0".to_owned());
         let option = |reading: &mut Reading, flag: &str, name: &str| {
-            if let Some(text) = context.text(reading, words, &[flag]) {
+            if let Some(text) = reading.option(words, &[flag]) {
                 return Some((text, MemorySource::Flag));
             }
             match context.variable(command, name)? {

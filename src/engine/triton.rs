@@ -33,7 +33,7 @@ impl Reader for Triton {
         reading.memory.source = MemorySource::Unresolved;
         reading.command = Some("tritonserver".to_owned());
         reading.resolvable = Resolvable::None;
-        reading.model = context.text(&mut reading, words, &["--model-repository", "--model-store"]);
+        reading.model = reading.option(words, &["--model-repository", "--model-store"]);
         reading.unresolved.push(Unresolved {
             field: "argv".to_owned(),
             reason: "what Triton's back ends take stands in the model repository, which is not read"

@@ -1,7 +1,7 @@
 //! vLLM: how it is started, and what its command line says.
 //!
 //! [`parse`] reads the words as a release does; this module finds out which release and which words, and
-//! [`reading`] turns the outcome into a [`Reading`].
+//! `reading` turns the outcome into a [`Reading`].
 
 use std::borrow::Cow;
 
@@ -93,7 +93,8 @@ impl Start {
 /// Images whose entrypoint is the server: the project's own and those that vendors build from its Dockerfile.
 fn is_server_image(image: &Image<'_>) -> bool {
     let name = image.name();
-    name.starts_with("vllm-") || name == "vllm" || image.repository.ends_with("rocm/vllm")
+    let llm_d = ["llm-d", "llm-d-cuda", "llm-d-rocm", "llm-d-xpu", "llm-d-cpu"].contains(&name);
+    name.starts_with("vllm-") || name == "vllm" || llm_d
 }
 
 /// The release that an image's tag names. Only tags of images that are called after vLLM count: others number

@@ -20,6 +20,7 @@ const MOST_BYTES: usize = 1 << 22;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
+    files: &'e Files<'a>,
     variables: Vec<(String, Variable<'a>)>,
     positional: Vec<Word<'a>>,
     depth: u8,
@@ -29,6 +30,9 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) opaque: Option<String>,
     pub(super) script: bool,
 }
+
+/// Looks up a file of the container.
+pub(super) type Files<'a> = dyn Fn(&str) -> Result<&'a str, String> + 'a;
 
 #[derive(Clone)]
 enum Variable<'a> {
@@ -53,9 +57,10 @@ enum Next {
 }
 
 impl<'a, 'e> Runner<'a, 'e> {
-    pub(super) fn new(environment: &'e Environment<'a>) -> Self {
+    pub(super) fn new(environment: &'e Environment<'a>, files: &'e Files<'a>) -> Self {
         Self {
             environment,
+            files,
             variables: Vec::new(),
             positional: Vec::new(),
             depth: 0,
@@ -106,12 +111,51 @@ impl<'a, 'e> Runner<'a, 'e> {
             self.positional = outer;
             return;
         }
+        if let Some((at, text)) = self.script_file(&words, shell) {
+            self.script = true;
+            if self.depth >= DEEPEST {
+                self.give_up("scripts are nested too deeply");
+                return;
+            }
+            let outer = std::mem::replace(&mut self.positional, words.split_off(at));
+            self.depth += 1;
+            self.run_text(
+                text,
+                Site {
+                    item: Item::Elsewhere,
+                    aligned: false,
+                },
+            );
+            self.depth -= 1;
+            self.positional = outer;
+            return;
+        }
         self.commands.push(Command {
             words,
             variables,
             end,
             conditional,
         });
+    }
+
+    /// The text of a script that is executed as a file, where the file is known; with the index of its name.
+    fn script_file(&self, words: &[Word<'a>], shell: bool) -> Option<(usize, &'a str)> {
+        let at = if shell {
+            words
+                .iter()
+                .skip(1)
+                .position(|word| !word.text.starts_with('-'))?
+                + 1
+        } else {
+            0
+        };
+        let word = words.get(at)?;
+        if word.certainty != Certainty::Known || !word.text.starts_with('/') {
+            return None;
+        }
+        let text = (self.files)(&word.text).ok()?;
+        let first = text.lines().next().unwrap_or_default();
+        (shell || first.starts_with("#!") && first.contains("sh")).then_some((at, text))
     }
 
     fn run(&mut self, script: &Word<'a>) {
@@ -212,12 +256,17 @@ impl<'a, 'e> Runner<'a, 'e> {
                 command = &command[1..];
             }
             let conditional = conditions > 0 || before == "||" || before == "&&" && before_was_test;
-            before_was_test = command
-                .first()
-                .and_then(bare_text)
-                .is_some_and(|w| matches!(w, "[" | "[[" | "test"));
+            let name = command.first().and_then(bare_text).unwrap_or_default();
+            let is_test = matches!(name, "[" | "[[" | "test");
+            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
+            let asks = [
+                "grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr", "false",
+            ]
+            .contains(&name)
+                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
+            before_was_test = is_test || asks;
             before = operator;
-            if before_was_test || command.is_empty() {
+            if is_test || command.is_empty() {
                 continue;
             }
             if self.budget == 0 {

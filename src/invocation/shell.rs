@@ -455,7 +455,8 @@ impl Lexer<'_> {
                 }
                 _ => {}
             }
-            self.at += 1;
+            // A backslash may be the last byte.
+            self.at = (self.at + 1).min(self.text.len());
             while !self.text.is_char_boundary(self.at) {
                 self.at += 1;
             }

@@ -85,7 +85,13 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
+    /// The node of this name.
+    pub(crate) fn entry(&self, name: &str) -> Option<&'a NodeEntry> {
+        self.ledger.nodes.get(name)
+    }
+
+    /// What is taken of the node's pools.
+    pub(crate) fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
         self.changed.get(name).map_or(&entry.loads, |loads| loads)
     }
 
@@ -145,6 +151,11 @@ impl<'a> Overlay<'a> {
             };
         }
         all
+    }
+
+    /// Slots of the pool that are taken.
+    pub(crate) fn slots_taken(&self, name: &str, entry: &NodeEntry, pool: usize) -> u32 {
+        self.loads(name, entry).get(pool).map_or(0, |load| load.slots)
     }
 
     /// The sum of shares that may meet on a device of the pool.
@@ -332,13 +343,16 @@ impl<'a> Overlay<'a> {
 /// Class, whether each of the pods' constraints matches, and loads.
 type Alike = (usize, Vec<u8>, Vec<Load>);
 
+/// What the changed nodes come to, whatever their names.
+type State = Vec<(Alike, Vec<Load>)>;
+
 /// One joint search.
 struct JointSearch<'a> {
     asks: &'a [&'a Ask],
     /// The different constraints among the pods.
     specs: Vec<&'a PodSpec>,
     /// Pods left to place and the state of the nodes from which they could not be.
-    dead_ends: BTreeSet<(usize, Vec<(Alike, Vec<Load>)>)>,
+    dead_ends: BTreeSet<(usize, State)>,
     steps: u32,
 }
 
@@ -362,7 +376,7 @@ pub(crate) struct Joint {
 /// A joint placement of a new pod and everybody whose place is still tentative.
 pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Joint> {
     let mut overlay = base.clone();
-    let mut moved: Vec<(&Holder, Ask)> = Vec::new();
+    let mut others: Vec<(&Holder, Ask)> = Vec::new();
     for holder in ledger
         .holders()
         .filter(|holder| holder.place.is_some() && holder.place != holder.node)
@@ -371,23 +385,23 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         if !shared {
             continue;
         }
-        if moved.len() >= MOST_MOVED {
+        if others.len() >= MOST_MOVED {
             return None;
         }
         let Some(its_ask) = Ask::of(ledger, holder) else {
             continue;
         };
         overlay.without(holder);
-        moved.push((holder, its_ask));
+        others.push((holder, its_ask));
     }
     let asks: Vec<&Ask> = std::iter::once(ask)
-        .chain(moved.iter().map(|(_, ask)| ask))
+        .chain(others.iter().map(|(_, ask)| ask))
         .collect();
-    let mut found = overlay.place_all(&asks)?.into_iter();
-    let place = found.next()?;
-    let moves = moved
+    let mut results = overlay.place_all(&asks)?.into_iter();
+    let place = results.next()?;
+    let moves = others
         .iter()
-        .zip(found)
+        .zip(results)
         .filter(|((holder, _), to)| holder.place.as_ref() != Some(to))
         .map(|((holder, _), to)| (holder.uid.clone(), to))
         .collect();

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::search::{Ask, Overlay};
 use super::{Holder, Ledger};
+use crate::placement::candidates::{Fit, node_matches};
 
 impl Ledger {
     /// Finds a tentative place for a pod that has none.
@@ -25,13 +26,88 @@ impl Ledger {
         }
     }
 
-    /// Moves away what can move while a node is above its budget, and brings back what stands on it.
-    pub(super) fn settle(&mut self, node: &str) {
-        self.settle_towards(node, None);
+    /// Puts a holder that is accounted nowhere on `first` if it fits there; else where it can be: an unbound one on any
+    /// node that takes it, a bound one on its own.
+    pub(super) fn lodge(&mut self, uid: &Arc<str>, first: Option<&Arc<str>>) {
+        if let Some(first) = first.filter(|first| self.takes(uid, first)) {
+            self.account(uid, first);
+            return;
+        }
+        match self.holders.get(uid).map(|holder| holder.node.clone()) {
+            Some(Some(node)) => {
+                self.account(uid, &node);
+                self.settle(&node);
+            }
+            Some(None) => self.place_again(uid),
+            None => {}
+        }
     }
 
-    /// The same, trying `preferred` first for what moves.
-    pub(super) fn settle_towards(&mut self, node: &str, preferred: Option<&Arc<str>>) {
+    /// Notes that a node can have more room than before.
+    pub(super) fn freed(&mut self, node: &str) {
+        if !self.unplaced.is_empty() {
+            self.freed.insert(Arc::from(node));
+        }
+    }
+
+    /// Gives what became free to the pods that wait for a place, in their order: the scheduler will.
+    pub(super) fn fill_freed(&mut self) {
+        while let Some(node) = self.freed.pop_first() {
+            let waiting: Vec<Arc<str>> = self.unplaced.iter().map(|(_, uid)| uid.clone()).collect();
+            for uid in waiting {
+                if self.takes(&uid, &node) {
+                    self.account(&uid, &node);
+                }
+            }
+        }
+    }
+
+    /// Whether the pod's own constraints and the node's resources let it stand there, room aside.
+    pub(super) fn may_stand(&self, uid: &str, node: &str) -> bool {
+        let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
+            return false;
+        };
+        let Some(spec) = &holder.constraints else {
+            return false;
+        };
+        holder
+            .demand
+            .resources()
+            .all(|resource| entry.node.pool(resource).is_some())
+            && !matches!(node_matches(spec, &entry.node), Fit::Never(_))
+    }
+
+    /// Whether a node takes a holder that is accounted nowhere.
+    fn takes(&self, uid: &str, node: &str) -> bool {
+        let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
+            return false;
+        };
+        // Most that wait are told apart by this: too many slots for what is free.
+        let enough = holder.demand.claims.iter().all(|claim| {
+            let index = entry
+                .node
+                .pools
+                .iter()
+                .position(|pool| pool.resource == claim.resource);
+            index.is_some_and(|index| {
+                let taken = entry.loads.get(index).map_or(0, |load| load.slots);
+                let usable = entry.node.pools.get(index).map_or(0, |pool| pool.usable_slots);
+                claim.slots <= usable.saturating_sub(taken)
+            })
+        });
+        if !enough || !self.may_stand(uid, node) {
+            return false;
+        }
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
+        Overlay::new(self)
+            .fits(node, entry, &self.standings(holder, class))
+            .both()
+    }
+
+    /// Moves away what can move while a node is above its budget, and brings back what stands on it.
+    pub(super) fn settle(&mut self, node: &str) {
         self.bring_back(node);
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         while self.is_over(node) {
@@ -47,15 +123,7 @@ impl Ledger {
             candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
             let found = candidates.into_iter().find_map(|holder| {
                 let ask = Ask::of(self, holder)?;
-                let overlay = Overlay::new(self);
-                let preferred = preferred.filter(|name| {
-                    self.nodes.get(name).is_some_and(|entry| {
-                        ask.weighed
-                            .get(&entry.class)
-                            .is_some_and(|weighed| overlay.fits(name, entry, &weighed.standings).both())
-                    })
-                });
-                let place = preferred.cloned().or_else(|| overlay.find(&ask, &here))?;
+                let place = Overlay::new(self).find(&ask, &here)?;
                 Some((holder.uid.clone(), place))
             });
             let Some((uid, place)) = found else { return };

@@ -65,7 +65,7 @@ impl<'de> TypeMeta<'de> {
             Err(_) if types.api_version.is_some() && types.kind.is_some() => Ok(types),
             Ok(()) => Ok(types),
             Err(error) => Err(Malformed {
-                path: ".".to_owned(),
+                path: "object".to_owned(),
                 message: format!("is not an object whose apiVersion and kind can be read: {error}"),
             }),
         }
@@ -162,7 +162,7 @@ pub(super) fn kind_of_value(object: &Value) -> Result<Option<WorkloadKind>, Malf
     };
     if !object.is_object() {
         return Err(Malformed {
-            path: ".".to_owned(),
+            path: "object".to_owned(),
             message: "is not an object with apiVersion and kind".to_owned(),
         });
     }

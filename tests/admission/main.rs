@@ -16,7 +16,6 @@ mod client;
 mod connections;
 mod fake;
 #[path = "../kit/mod.rs"]
-#[allow(unreachable_pub, reason = "shared by several test targets")]
 mod kit;
 mod lifecycle;
 mod reviews;

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 
@@ -12,9 +13,9 @@ use crate::device::GpuNode;
 use crate::device::catalogue::Catalogue;
 use crate::device::inventory;
 use crate::engine::Sources;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Stale};
 use crate::policy::PolicySet;
-use crate::server::backend::{Clock, LookUps};
+use crate::server::backend::{Asked, Clock, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
@@ -24,6 +25,9 @@ use super::reload::Reload;
 
 /// What `/readyz` waits for.
 const SYNCED: &str = "cluster cache synced";
+
+/// How often `/readyz` learns why it still waits.
+const TOLD_EVERY: Duration = Duration::from_millis(250);
 
 /// Serves a live cluster until told to stop.
 pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
@@ -65,7 +69,11 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     }
     let freshness = cluster.freshness();
     tokio::spawn(async move {
-        freshness.ready().await;
+        let ready = freshness.ready();
+        tokio::pin!(ready);
+        while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
+            readiness.unmet(SYNCED, freshness.reasons().join("; "));
+        }
         readiness.met(SYNCED);
         tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
     });
@@ -135,7 +143,12 @@ impl LookUps for ClusterLookUps {
         &'a self,
         namespace: &'a str,
         owner: &'a OwnerReference,
+        asked: Asked,
     ) -> BoxFuture<'a, Option<u32>> {
-        Box::pin(self.0.owner_wants(namespace, owner))
+        Box::pin(self.0.owner_wants(namespace, owner, asked == Asked::Now))
+    }
+
+    fn is_missing<'a>(&'a self, pod: &'a Stale) -> BoxFuture<'a, bool> {
+        Box::pin(async move { matches!(self.0.pod_exists(pod).await, Ok(false)) })
     }
 }

@@ -146,7 +146,9 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
                 other.name != name && value.contains('$') && value.contains(name)
             })
     };
-    if context.rule.is_some_and(|rule| !rule.entrypoint.is_empty()) {
+    // A start script of the platform's own, or a program that runs before, may read them.
+    let others_run = context.invocation.commands.len() > 1;
+    if others_run || context.rule.is_some_and(|rule| !rule.entrypoint.is_empty()) {
         return Vec::new();
     }
     let mut findings = Vec::new();

@@ -1,7 +1,7 @@
 //! vLLM's command line, read as the release's own parser reads it.
 //!
-//! vLLM rewrites the words first (`--config`, underscores, `-O3`, dotted keys; [`rewrite`]) and gives the result to
-//! Python's argparse ([`argparse`], after Python 3.12.8, which the release images use). Where the real parser stops at
+//! vLLM rewrites the words first (`--config`, underscores, `-O3`, dotted keys; `rewrite`) and gives the result to
+//! Python's argparse (`argparse`, after Python 3.12.8, which the release images use). Where the real parser stops at
 //! the first error, this one notes the error and reads on, so that values can be told beside the reason.
 
 use std::borrow::Cow;

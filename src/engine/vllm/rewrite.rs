@@ -2,6 +2,7 @@
 //! `--config` put in, underscores made dashes, `-O3`, dotted keys gathered into JSON. Each by release.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
@@ -262,6 +263,10 @@ fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
     }
 }
 
+/// Levels of a dotted option that are followed; options of vLLM have three. What is deeper is not known: values of any
+/// depth would overflow the stack of whatever prints or drops them.
+const MOST_LEVELS: usize = 64;
+
 /// `--speculative-config.model x`: gathered into one JSON value for each option, placed last.
 fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parsed<'a>) {
     if version < Version::new(0, 9, 0) {
@@ -277,6 +282,7 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
     }
     let mut kept = Vec::with_capacity(args.len());
     let mut gathered: Vec<(String, Map<String, Value>, Certainty, usize)> = Vec::new();
+    let mut slots: HashMap<String, usize> = HashMap::new();
     let mut index = 0;
     while let Some(arg) = args.get(index) {
         index += 1;
@@ -310,16 +316,17 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
         } else {
             value(text)
         };
-        let slot = gathered
-            .iter()
-            .position(|(name, ..)| name == option)
-            .unwrap_or_else(|| {
-                gathered.push((option.to_owned(), Map::new(), Certainty::Known, arg.word));
-                gathered.len() - 1
-            });
+        let slot = *slots.entry(option.to_owned()).or_insert_with(|| {
+            gathered.push((option.to_owned(), Map::new(), Certainty::Known, arg.word));
+            gathered.len() - 1
+        });
         let (_, map, known, _) = &mut gathered[slot];
-        put(map, &keys.collect::<Vec<_>>(), value);
-        if certainty != Certainty::Known {
+        let levels: Vec<&str> = keys.by_ref().take(MOST_LEVELS).collect();
+        let too_deep = keys.next().is_some();
+        if !too_deep {
+            put(map, &levels, value);
+        }
+        if too_deep || certainty != Certainty::Known {
             *known = Certainty::From(0);
         }
     }

@@ -211,10 +211,12 @@ fn several_words(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
 /// Whether an item begins like an option and goes on after a space.
 fn holds_several(text: &str) -> bool {
     let text = text.trim_start();
+    if !text.starts_with('-') {
+        return false;
+    }
     match text.split_once([' ', '\n']) {
         Some((first, rest)) => {
             !rest.trim().is_empty()
-                && first.starts_with('-')
                 && first.len() > 1
                 && (!first.contains('=') || rest.trim_start().starts_with("--"))
                 && first.bytes().skip(1).any(|b| b.is_ascii_alphabetic())

@@ -154,7 +154,10 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
                     }
                     !by_default
                 }
-                Amount::Unknown { code, .. } if matches!(code, Code::Vg101 | Code::Vg102) => false,
+                Amount::Unknown {
+                    code: Code::Vg101 | Code::Vg102,
+                    ..
+                } => false,
                 Amount::Unknown { .. } | Amount::Absolute(_) | Amount::Uncapped { .. } => continue,
             };
             let Some(edit) = part.edit.clone() else { continue };

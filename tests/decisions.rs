@@ -772,3 +772,21 @@ fn each_other_code_in_words() {
         found.message
     );
 }
+
+#[test]
+fn proposals_cost_no_joint_search_each() {
+    let mut cluster = Cluster::new();
+    for index in 0..4 {
+        cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
+    }
+    for index in 0..16 {
+        let fraction = format!("0.{}", 151 + index * 7 % 80);
+        let _ = cluster.create(&pod(&format!("w{index}"), &fraction));
+    }
+    let started = Instant::now();
+    let object = pod("one-more", "0.80");
+    let verdict = cluster.try_create(&object);
+    println!("{:?}", started.elapsed());
+    assert!(!verdict.admit);
+    fixes_hold(&mut cluster, &object, &verdict);
+}

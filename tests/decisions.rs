@@ -706,3 +706,87 @@ fn sizes_beyond_any_device_do_not_overflow() {
     let verdict = cluster.create(&pod("q", "0.70"));
     assert!(!verdict.admit && fixes_hold(&mut cluster, &pod("q", "0.70"), &verdict) == 1);
 }
+
+#[test]
+fn each_other_code_in_words() {
+    let mut slices = gpu_node("slices", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    for list in ["capacity", "allocatable"] {
+        slices["status"][list] = json!({"nvidia.com/mig-1g.10gb": "7"});
+    }
+    let mut nameless = gpu_node("nameless", "Some-Card", H100, 1, 4);
+    nameless["metadata"]["labels"]
+        .as_object_mut()
+        .unwrap()
+        .remove("nvidia.com/gpu.memory");
+    let mut cluster = h100();
+    cluster.node(&slices);
+    cluster.node(&nameless);
+    cluster.gpu_node("whole", "NVIDIA-L40S", L40S, 8, 1);
+    let on = |node: &str, slots: u32, more: &[&str]| {
+        let mut container = vllm(VLLM, Some("0.30"));
+        let resource = if node == "slices" {
+            "nvidia.com/mig-1g.10gb"
+        } else {
+            "nvidia.com/gpu"
+        };
+        container["resources"] = json!({"limits": {resource: slots}});
+        let args = container["args"].as_array_mut().unwrap();
+        args.extend(more.iter().map(|word| json!(word)));
+        let mut object = pod_of("p", json!([container]));
+        object["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": node});
+        object
+    };
+    let mut variable = on("gpu-1", 1, &[]);
+    variable["spec"]["containers"][0]["env"] = json!([{"name": "GPU_MEMORY_UTILIZATION", "value": "0.2"}]);
+    let mut floating = on("gpu-1", 1, &[]);
+    floating["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:latest");
+    let mut anywhere = pod_of("p", json!([vllm(VLLM, None)]));
+    anywhere["spec"]["containers"][0]["args"] = json!(["--model", "m"]);
+    for (code, object) in [
+        (Code::Vg103, variable),
+        (Code::Vg109, floating),
+        (Code::Vg213, on("whole", 4, &["-tp", "2"])),
+        (Code::Vg303, on("slices", 2, &["-tp", "2"])),
+        (Code::Vg305, on("slices", 2, &[])),
+        (Code::Vg704, on("nameless", 1, &[])),
+        (Code::Vg207, anywhere),
+    ] {
+        let verdict = cluster.try_create(&object);
+        let found = finding(&verdict, code);
+        let name = format!("{}-in-words", code.as_str().to_lowercase());
+        golden(&name, &message::report(&verdict, ""));
+        if found.severity == Severity::Error {
+            fixes_hold(&mut cluster, &object, &verdict);
+        }
+    }
+    // What a shared device has left of a size that is not known is told in fractions alone.
+    for index in 0..3 {
+        cluster.running(&pod(&format!("n{index}"), "0.30"), "nameless");
+    }
+    let verdict = cluster.try_create(&on("nameless", 1, &[]));
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg201);
+    assert!(
+        !found.message.contains("MiB") && !found.numbers.contains_key("requestMiB"),
+        "{}",
+        found.message
+    );
+}
+
+#[test]
+fn proposals_cost_no_joint_search_each() {
+    let mut cluster = Cluster::new();
+    for index in 0..4 {
+        cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
+    }
+    for index in 0..16 {
+        let fraction = format!("0.{}", 151 + index * 7 % 80);
+        let _ = cluster.create(&pod(&format!("w{index}"), &fraction));
+    }
+    let started = Instant::now();
+    let object = pod("one-more", "0.80");
+    let verdict = cluster.try_create(&object);
+    println!("{:?}", started.elapsed());
+    assert!(!verdict.admit);
+    fixes_hold(&mut cluster, &object, &verdict);
+}

@@ -162,18 +162,17 @@ fn part_share(
             }
             sized(fraction.share(), pool, overhead, rules.device)
         }
-        Amount::Absolute(mib) => match pool.total {
-            Some(total) => {
+        Amount::Absolute(mib) => {
+            if let Some(total) = pool.total {
                 let share =
                     Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
                 (*mib, Mib::ZERO, share)
-            }
-            None => {
+            } else {
                 let why =
                     format!("its {mib} are part of a device whose size no label and no catalogue tells");
                 unknown_share(part, claim, pool, rules, (Code::Vg704, &why), findings)
             }
-        },
+        }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
     }

@@ -17,8 +17,10 @@ use crate::workload::pod::PodSpec;
 
 /// Pods that are moved together to make room for one more; beyond this the search does not try.
 const MOST_MOVED: usize = 48;
-/// Steps of one joint search. Ten pods on ten nodes are exhausted well within it.
-const MOST_STEPS: u32 = 20_000;
+/// Steps of one joint search, which is made under the ledger's lock. Ten pods on ten nodes are exhausted within it.
+const MOST_STEPS: u32 = 5_000;
+/// Nodes over which sums are taken before a joint search.
+const MOST_SUMMED: usize = 512;
 
 /// A pod that looks for a place: where it may stand, and what it takes there.
 #[derive(Clone, Debug)]
@@ -257,9 +259,54 @@ impl<'a> Overlay<'a> {
             dead_ends: BTreeSet::new(),
             steps: 0,
         };
+        if self.too_little(asks) {
+            return None;
+        }
         let mut places = vec![None; asks.len()];
         self.descend(&mut joint, &order, &mut places)
             .then(|| places.into_iter().flatten().collect())
+    }
+
+    /// Whether the pods together take more than all their nodes have left: then no search is needed. Says nothing about
+    /// nodes with several devices, whose room is not a sum.
+    fn too_little(&self, asks: &[&Ask]) -> bool {
+        let mut nodes: BTreeSet<&Arc<str>> = BTreeSet::new();
+        let mut needed = Share::ZERO;
+        for ask in asks {
+            let mut least: Option<Share> = None;
+            for (index, weighed) in &ask.weighed {
+                let Some(class) = self.ledger.nodes.class(*index) else {
+                    continue;
+                };
+                let asked = class.pools.iter().zip(&weighed.standings);
+                let mut asked = asked.filter(|(_, standing)| standing.slots > 0);
+                if asked.any(|(pool, _)| pool.devices != 1 || !pool.sharing.is_shared())
+                    || nodes.len() + class.members.len() > MOST_SUMMED
+                {
+                    return false;
+                }
+                nodes.extend(&class.members);
+                let share = weighed.standings.iter().map(Standing::share).sum();
+                least = Some(least.map_or(share, |known| known.min(share)));
+            }
+            needed = needed.plus(least.unwrap_or(Share::ZERO));
+        }
+        let left = nodes.into_iter().filter_map(|name| {
+            let entry = self.ledger.nodes.get(name)?;
+            let budget = self.ledger.nodes.class(entry.class)?.device_policy.device.budget;
+            let pools = entry
+                .node
+                .pools
+                .iter()
+                .enumerate()
+                .filter(|(_, pool)| pool.sharing.is_shared());
+            Some(
+                pools
+                    .map(|(index, _)| budget.less(self.together(name, entry, index)))
+                    .sum::<Share>(),
+            )
+        });
+        needed > left.sum()
     }
 
     fn descend(

@@ -78,6 +78,8 @@ pub struct Ledger {
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
     unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
+    crowded: BTreeSet<Arc<str>>,
     /// Nodes on which something became free while pods wait in `unplaced`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -98,6 +100,7 @@ impl Ledger {
             raised: BTreeSet::new(),
             controlled: BTreeMap::new(),
             unplaced: BTreeSet::new(),
+            crowded: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             order: 0,
@@ -127,6 +130,7 @@ impl Ledger {
             }
         }
         self.nodes = Nodes::default();
+        self.crowded.clear();
         for node in nodes {
             self.nodes.set(node, &self.policies);
         }
@@ -241,6 +245,7 @@ impl Ledger {
             self.discharge(uid);
         }
         self.nodes.remove(name);
+        self.crowded.remove(name);
         here.sort();
         for (_, uid) in here {
             self.lodge(&uid, None);
@@ -660,6 +665,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+        }
+        if self.is_over(node) {
+            self.crowded.insert(Arc::from(node));
         }
     }
 

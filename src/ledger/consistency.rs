@@ -78,6 +78,12 @@ impl Ledger {
                 }
             }
         }
+        for (name, _) in self.nodes.iter().filter(|(name, _)| self.is_over(name)) {
+            assert!(
+                self.crowded.contains(name),
+                "{name} is above its budget and forgotten"
+            );
+        }
         assert!(
             self.nodes.class_count() <= NODES.len() + 1,
             "kinds without nodes are forgotten"

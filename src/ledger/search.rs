@@ -77,6 +77,8 @@ impl Ask {
 pub(crate) struct Overlay<'a> {
     ledger: &'a Ledger,
     changed: BTreeMap<Arc<str>, Vec<Load>>,
+    /// Holders that were taken out.
+    absent: BTreeSet<Arc<str>>,
 }
 
 impl<'a> Overlay<'a> {
@@ -84,6 +86,7 @@ impl<'a> Overlay<'a> {
         Self {
             ledger,
             changed: BTreeMap::new(),
+            absent: BTreeSet::new(),
         }
     }
 
@@ -120,7 +123,9 @@ impl<'a> Overlay<'a> {
 
     /// Takes a holder out, wherever it is accounted.
     pub(crate) fn without(&mut self, holder: &Holder) {
-        if let Some(place) = &holder.place {
+        if let Some(place) = &holder.place
+            && self.absent.insert(holder.uid.clone())
+        {
             self.remove(place, &holder.standings);
         }
     }
@@ -427,6 +432,7 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
     for holder in ledger
         .holders()
         .filter(|holder| holder.place.is_some() && holder.place != holder.node)
+        .filter(|holder| !base.absent.contains(&holder.uid))
     {
         let shared = holder.standings.iter().any(|standing| !standing.holds.is_empty());
         if !shared {

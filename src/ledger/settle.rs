@@ -46,32 +46,39 @@ impl Ledger {
 
     /// Notes that a node can have more room than before.
     pub(super) fn freed(&mut self, node: &str) {
-        if !self.unplaced.is_empty() {
+        if !(self.unplaced.is_empty() && self.crowded.is_empty()) {
             self.freed.insert(Arc::from(node));
         }
     }
 
-    /// Gives what became free to the pods that wait for a place, in their order: the scheduler will.
+    /// Gives what became free to the pods that wait for a place: the scheduler will.
     pub(super) fn fill_freed(&mut self) {
         while let Some(node) = self.freed.pop_first() {
-            let Some(entry) = self.nodes.get(&node) else {
-                continue;
-            };
-            // Thousands can wait for whole devices; nearly all of them need more slots than one node has left.
-            let waiting: Vec<Arc<str>> = self
-                .unplaced
-                .iter()
-                .filter(|(_, uid)| {
-                    self.holders
-                        .get(uid)
-                        .is_some_and(|holder| has_slots(entry, holder))
-                })
-                .map(|(_, uid)| uid.clone())
-                .collect();
-            for uid in waiting {
-                if self.takes(&uid, &node) {
-                    self.account(&uid, &node);
-                }
+            self.fill(&node);
+            // What stands too close elsewhere may move here.
+            for crowded in self.crowded.clone() {
+                self.settle(&crowded);
+            }
+        }
+    }
+
+    /// Gives the room of a node to the pods that wait, in their order.
+    fn fill(&mut self, node: &str) {
+        let Some(entry) = self.nodes.get(node) else { return };
+        // Thousands can wait for whole devices; nearly all of them need more slots than one node has left.
+        let waiting: Vec<Arc<str>> = self
+            .unplaced
+            .iter()
+            .filter(|(_, uid)| {
+                self.holders
+                    .get(uid)
+                    .is_some_and(|holder| has_slots(entry, holder))
+            })
+            .map(|(_, uid)| uid.clone())
+            .collect();
+        for uid in waiting {
+            if self.takes(&uid, node) {
+                self.account(&uid, node);
             }
         }
     }
@@ -109,6 +116,8 @@ impl Ledger {
 
     /// Moves away what can move while a node is above its budget, and brings back what stands on it.
     pub(super) fn settle(&mut self, node: &str) {
+        // Those that have no place come before those that are accounted somewhere.
+        self.fill(node);
         self.bring_back(node);
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         while self.is_over(node) {
@@ -127,9 +136,13 @@ impl Ledger {
                 let place = Overlay::new(self).find(&ask, &here)?;
                 Some((holder.uid.clone(), place))
             });
-            let Some((uid, place)) = found else { return };
+            let Some((uid, place)) = found else {
+                self.crowded.insert(Arc::from(node));
+                return;
+            };
             self.account(&uid, &place);
         }
+        self.crowded.remove(node);
     }
 
     /// Accounts a node's own pods on it again where there is room.

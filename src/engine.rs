@@ -12,6 +12,7 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+pub mod argparse;
 mod image;
 mod llama_cpp;
 mod lmdeploy;
@@ -21,7 +22,7 @@ mod other;
 mod ray;
 mod read;
 mod reader;
-mod sglang;
+pub mod sglang;
 mod tei;
 mod tensorrt_llm;
 mod tgi;

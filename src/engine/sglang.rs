@@ -8,6 +8,12 @@ use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use crate::invocation::prefix::{Program, program};
 use crate::invocation::{Command, Word};
 
+mod config_file;
+pub mod options;
+pub mod parse;
+mod serve;
+pub mod value;
+
 /// The reader of SGLang's command lines.
 pub(super) struct Sglang;
 

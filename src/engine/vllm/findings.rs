@@ -48,7 +48,7 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     findings.extend(several);
     match &line.parsed.error {
         _ if explained || line.refused == Refused::No => {}
-        Some(error) if lenient && reading::is_about_words(error) => {}
+        Some(error) if lenient && error.is_about_words() => {}
         Some(error) => findings.push(refused_option(context, line, error)),
         None => findings.extend(refused_values(context, line)),
     }

@@ -17,7 +17,7 @@ mod parallelism;
 mod releases;
 mod variables;
 
-pub(super) use releases::Refused;
+pub(super) use crate::engine::argparse::releases::Refused;
 use releases::{Target, parse_for};
 
 /// The option that decides.
@@ -166,7 +166,9 @@ fn reading(
     }
     let open = parsed.open.is_some() || parsed.unread_config.is_some();
     reading.starts = match line.refused {
-        Refused::Yes | Refused::Perhaps if lenient && parsed.error.as_ref().is_some_and(is_about_words) => {
+        Refused::Yes | Refused::Perhaps
+            if lenient && parsed.error.as_ref().is_some_and(ParseError::is_about_words) =>
+        {
             Starts::Yes
         }
         Refused::Yes => Starts::No,
@@ -373,12 +375,4 @@ fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
 /// The file of `--config` where a ConfigMap is mounted; why not otherwise.
 fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
     crate::invocation::files::read(context.pod, context.placed.container, context.sources, path)
-}
-
-/// Whether an error is one that a wrapper's own options explain.
-pub(super) fn is_about_words(error: &ParseError) -> bool {
-    matches!(
-        error,
-        ParseError::Unrecognized(_) | ParseError::Ambiguous(_) | ParseError::MissingModel(_)
-    )
 }

@@ -199,12 +199,6 @@ impl<'a> Parsed<'a> {
         let default = self.spellings?.named(option)?.default?;
         (default != "null").then_some(default)
     }
-
-    /// Whether the release has an option that begins so.
-    pub(crate) fn knows(&self, prefix: &str) -> bool {
-        self.spellings
-            .is_some_and(|spellings| spellings.starting_with(prefix).next().is_some())
-    }
 }
 
 /// The content of the file that `--config` names.

@@ -1,6 +1,6 @@
 //! Which of the releases that were read may be meant, and what they make of a command line.
 
-use super::ParseError;
+use super::{ParseError, Parsed};
 use crate::engine::Version;
 
 /// Whether a line is refused.
@@ -21,6 +21,16 @@ pub(crate) trait Outcome {
 
     /// Why its parser refuses it.
     fn error(&self) -> Option<&ParseError>;
+}
+
+impl Outcome for Parsed<'_> {
+    fn accepted(&self) -> bool {
+        self.error.is_none()
+    }
+
+    fn error(&self) -> Option<&ParseError> {
+        self.error.as_ref()
+    }
 }
 
 /// The release whose options are used, and those that may be meant as well, both as positions in `releases`.

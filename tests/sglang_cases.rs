@@ -2,7 +2,7 @@
 //!
 //! `tests/sglang_oracle.rs` compares many more lines with the releases' own parsers, where those cases are at hand.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::too_many_lines, clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::collections::BTreeMap;
 
@@ -12,6 +12,7 @@ use vramgate::engine::sglang::options::{self, Entrypoint};
 use vramgate::engine::sglang::parse::{ParseError, parse};
 use vramgate::engine::{self, LookUp, Reading, Sources, Version};
 use vramgate::invocation::Word;
+use vramgate::units::Fraction;
 use vramgate::workload::pod::Pod;
 
 fn file(path: &str) -> Result<&'static str, String> {
@@ -23,6 +24,9 @@ fn file(path: &str) -> Result<&'static str, String> {
         "/under.yaml" => Ok("tensor_parallel_size: 4\n"),
         "/list.yaml" => Ok("cuda-graph-bs: [1, 2, 4]\n"),
         "/negatable.yaml" => Ok("lora-strict-loading: true\n"),
+        "/true.yaml" => Ok("tp-size: true\n"),
+        "/false.yaml" => Ok("tp-size: false\n"),
+        "/mapping.yaml" => Ok("mm-process-config: {image: {size: 1}}\n"),
         "/empty.yaml" => Ok("# nothing\n"),
         "/model.json" => Ok("{}"),
         _ => Err("there is no such file".to_owned()),
@@ -184,6 +188,28 @@ fn lines_are_read_by_release() {
             &[("0.5.10.post1", "m - 1/1/1 -")],
         ),
         ("--model m --config /negatable.yaml", &[("0.5.23", "other")]),
+        (
+            "--model m --config /true.yaml",
+            &[
+                ("0.5.6.post2", "missing --tp-size"),
+                ("0.5.10.post1", "invalid --tp-size"),
+            ],
+        ),
+        (
+            "--model m --config /false.yaml",
+            &[
+                ("0.5.6.post2", "m - 1/1/1 -"),
+                ("0.5.10.post1", "invalid --tp-size"),
+            ],
+        ),
+        (
+            "--model m --config /mapping.yaml",
+            &[
+                ("0.5.10.post1", "invalid --mm-process-config"),
+                ("0.5.23", "m - 1/1/1 -"),
+            ],
+        ),
+        ("serve m --model-type other", &[("0.5.23", "other")]),
         ("--model m --config /empty.yaml", &[("0.5.23", "m - 1/1/1 -")]),
         ("--model m --config /model.json", &[("0.5.23", "other")]),
         (
@@ -310,7 +336,7 @@ fn check(container: &Value, expected: &str, editable: bool) {
     let again = read(&changed);
     assert_eq!(again.memory.value.as_deref(), Some("0.123"), "edited: {changed}");
     assert_eq!(name(&again.memory.source), "flag", "edited: {changed}");
-    assert_eq!(again.memory.fraction.as_ref().map(|f| f.ppm()), Some(123_000));
+    assert_eq!(again.memory.fraction.as_ref().map(Fraction::ppm), Some(123_000));
     assert_eq!(again.model, reading.model, "edited: {changed}");
 }
 

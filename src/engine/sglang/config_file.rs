@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 
 use crate::engine::Version;
-use crate::engine::argparse::table::{Arity, OptionInfo, Spellings};
+use crate::engine::argparse::table::{Arity, Spellings};
 use crate::engine::argparse::yaml::{self, Node, Unreadable};
 use crate::engine::argparse::{Arg, ConfigFile, ParseError, Parsed};
 use crate::invocation::Certainty;
 
-/// From here on options that are more than a stored value or a plain flag are refused in the file.
-const REFUSES_KEYS: Version = Version([0, 5, 10, 1]);
+/// From here on (the first release that was read after 0.5.7) the file knows the options: those that are more than a
+/// stored value or a plain flag are refused, and only plain flags are set by `true` alone.
+const KNOWS_OPTIONS: Version = Version([0, 5, 10, 1]);
+/// The first release that was read which writes a mapping as JSON rather than as Python does.
+const JSON_MAPPINGS: Version = Version::new(0, 5, 23);
 
 /// `--config FILE`; `--config=FILE` is no such word, and is never read.
 pub(super) fn put<'a>(
@@ -83,38 +86,35 @@ fn read(
     })?;
     let mut words = Vec::new();
     for (key, node) in entries.unwrap_or_default() {
-        let option = spellings.named(&format!("--{}", key.replace('_', "-")));
-        let argv_only = version >= REFUSES_KEYS && option.is_some_and(|option| option.only == "argv");
+        let name = format!("--{}", key.replace('_', "-"));
+        let option = spellings.named(&name).filter(|option| option.name == name);
+        let argv_only = version >= KNOWS_OPTIONS && option.is_some_and(|option| option.only == "argv");
         if argv_only {
             return Err(Problem::Refused(
                 "the file of --config holds an option that it may not hold",
             ));
         }
-        add(
-            &mut words,
-            &format!("--{key}"),
-            &node,
-            option.is_some_and(is_plain_flag),
-        );
+        let flag = version < KNOWS_OPTIONS || option.is_some_and(|option| option.arity == Arity::Flag);
+        let key = format!("--{key}");
+        match node {
+            Node::Map(_) if version >= JSON_MAPPINGS => words.extend([key, node.json().to_string()]),
+            node => add(&mut words, key, &node, flag),
+        }
     }
     Ok(words)
 }
 
-fn is_plain_flag(option: &OptionInfo) -> bool {
-    option.arity == Arity::Flag
-}
-
-/// The words of one entry. `false` takes a flag away only from the file itself.
-fn add(words: &mut Vec<String>, key: &str, node: &Node, flag: bool) {
+/// The words of one entry. `false` says nothing of a flag: the command line may still set it.
+fn add(words: &mut Vec<String>, key: String, node: &Node, flag: bool) {
     match node {
-        Node::Bool(true) if flag => words.push(key.to_owned()),
+        Node::Bool(true) if flag => words.push(key),
         Node::Bool(false) if flag => {}
-        Node::Bool(value) => words.extend([key.to_owned(), value.to_string()]),
+        Node::Bool(value) => words.extend([key, value.to_string()]),
         Node::List(list) if list.is_empty() => {}
         Node::List(list) => {
-            words.push(key.to_owned());
+            words.push(key);
             words.extend(list.iter().map(Node::text));
         }
-        other => words.extend([key.to_owned(), other.text()]),
+        other => words.extend([key, other.text()]),
     }
 }

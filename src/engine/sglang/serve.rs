@@ -33,8 +33,10 @@ pub(super) fn dispatch<'a>(version: Version, args: Vec<Arg<'a>>, parsed: &mut Pa
     let leads = args
         .first()
         .is_some_and(|arg| !arg.text.starts_with('-') && arg.certainty != Certainty::Many);
-    let any = args.iter().any(|arg| arg.certainty == Certainty::Many);
-    if !(leads && version >= POSITIONAL) && !any && !names_model(version, &args) {
+    let found = leads && version >= POSITIONAL
+        || names_model(version, &args)
+        || args.iter().any(|arg| arg.certainty == Certainty::Many);
+    if !found {
         let reason = if leads {
             "this release wants it behind --model-path"
         } else {
@@ -83,20 +85,28 @@ fn after_subcommand<'a>(args: Vec<Arg<'a>>, parsed: &mut Parsed<'a>) -> Option<V
     None
 }
 
-/// `--model-type VALUE` and `--model-type=VALUE`, wherever they stand.
+/// `--model-type VALUE` and `--model-type=VALUE`, wherever they stand; the last one counts.
 fn take_model_type(args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>) {
-    let mut index = 0;
-    while let Some(arg) = args.get(index) {
+    let mut last = None;
+    let mut kept = Vec::with_capacity(args.len());
+    let mut rest = std::mem::take(args).into_iter();
+    while let Some(arg) = rest.next() {
         if arg.text == "--model-type" {
-            if index + 1 >= args.len() {
-                parsed.fail(|| ParseError::MissingValue("--model-type".to_owned()));
+            match rest.next() {
+                Some(value) => last = Some((value.text.clone().into_owned(), value.certainty)),
+                None => parsed.fail(|| ParseError::MissingValue("--model-type".to_owned())),
             }
-            args.drain(index..(index + 2).min(args.len()));
-        } else if arg.text.starts_with("--model-type=") {
-            args.remove(index);
+        } else if let Some(value) = arg.text.strip_prefix("--model-type=") {
+            last = Some((value.to_owned(), arg.certainty));
         } else {
-            index += 1;
+            kept.push(arg);
         }
+    }
+    *args = kept;
+    if let Some((value, Certainty::Known)) = last
+        && !["auto", "llm", "diffusion"].contains(&&*value)
+    {
+        parsed.fail(|| ParseError::Other("its --model-type is none of auto, llm and diffusion"));
     }
 }
 

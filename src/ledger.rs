@@ -72,10 +72,14 @@ pub struct Ledger {
     bound: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Reservations: holders that the API server has not shown.
     unseen: BTreeSet<Arc<str>>,
+    /// Holders with an UPDATE that the API server has not shown.
+    raised: BTreeSet<Arc<str>>,
     /// Holders by the UID of their managing controller.
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
     unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
+    crowded: BTreeSet<Arc<str>>,
     /// Nodes on which something became free while pods wait in `unplaced`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
@@ -93,8 +97,10 @@ impl Ledger {
             names: BTreeSet::new(),
             bound: BTreeMap::new(),
             unseen: BTreeSet::new(),
+            raised: BTreeSet::new(),
             controlled: BTreeMap::new(),
             unplaced: BTreeSet::new(),
+            crowded: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             order: 0,
@@ -118,12 +124,13 @@ impl Ledger {
             let was = self.discharge(&uid);
             match self.holders.get(&uid) {
                 Some(holder) if holder.movable() || holder.node != was => {
-                    guests.push((holder.order, uid, was))
+                    guests.push((holder.order, uid, was));
                 }
                 _ => {}
             }
         }
         self.nodes = Nodes::default();
+        self.crowded.clear();
         for node in nodes {
             self.nodes.set(node, &self.policies);
         }
@@ -158,12 +165,26 @@ impl Ledger {
 
     /// A namespace appeared or changed its labels.
     pub fn set_namespace(&mut self, name: &str, labels: BTreeMap<String, String>) {
-        self.namespaces.insert(name.to_owned(), labels);
+        let before = self.namespaces.insert(name.to_owned(), labels);
+        if before.as_ref() != self.namespaces.get(name) {
+            self.weigh_namespace(name);
+        }
+    }
+
+    /// The policy of a namespace's pods can be another one now.
+    fn weigh_namespace(&mut self, name: &str) {
+        let pods: Vec<Arc<str>> = self.in_namespace(name).map(|holder| holder.uid.clone()).collect();
+        for uid in pods {
+            self.account_again(&uid);
+        }
+        self.fill_freed();
     }
 
     /// A namespace is gone.
     pub fn remove_namespace(&mut self, name: &str) {
-        self.namespaces.remove(name);
+        if self.namespaces.remove(name).is_some() {
+            self.weigh_namespace(name);
+        }
     }
 
     /// A node appeared or changed.
@@ -224,6 +245,7 @@ impl Ledger {
             self.discharge(uid);
         }
         self.nodes.remove(name);
+        self.crowded.remove(name);
         here.sort();
         for (_, uid) in here {
             self.lodge(&uid, None);
@@ -259,6 +281,15 @@ impl Ledger {
             .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
+        let demand = Arc::new(demand);
+        let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
+        let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
+        if let Some((raised, _)) = raise.take_if(|(raised, _)| *raised == demand) {
+            recorded = Some(raised);
+        }
+        if raise.is_some() {
+            self.raised.insert(uid.clone());
+        }
         let holder = Holder {
             uid: uid.clone(),
             namespace: Arc::from(pod.metadata.namespace.as_str()),
@@ -266,8 +297,9 @@ impl Ledger {
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: Arc::new(demand),
-            recorded: previous.as_ref().and_then(|holder| holder.recorded.clone()),
+            demand,
+            recorded,
+            raise,
             // Once bound, the pod's own nodeName says where it went, not where it could have gone.
             constraints: match (&node, admitted_here) {
                 (None, _) => Some(constraints(pod)),
@@ -340,53 +372,107 @@ impl Ledger {
         for (moved, to) in &reservation.moves {
             self.move_to(moved, to);
         }
+        if self.holders.get(&uid).is_some_and(|holder| holder.seen) {
+            self.raise(&uid, reservation, now);
+        } else {
+            self.reserve(uid, reservation, now);
+        }
+        self.fill_freed();
+    }
+
+    /// A pod that exists may take more than it was read to take, until the watch shows the change, or time shows that it
+    /// was not stored.
+    fn raise(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
+        let Some(holder) = self.holders.get_mut(uid) else {
+            return;
+        };
+        holder.raise = Some((reservation.demand, now));
+        self.raised.insert(uid.clone());
+        let place = holder.node.clone().or(reservation.place).or(holder.place.clone());
+        self.discharge(uid);
+        match place {
+            Some(place) => {
+                self.account(uid, &place);
+                self.settle(&place);
+            }
+            None => self.place_again(uid),
+        }
+    }
+
+    fn reserve(&mut self, uid: Arc<str>, reservation: Reservation, now: Moment) {
         let previous = self.take_out(&uid);
         self.order += 1;
-        let (node, seen, terminating) = previous.as_ref().map_or((None, false, false), |old| {
-            (old.node.clone(), old.seen, old.terminating)
-        });
-        // A bound pod's own nodeName says where it went, not where it could have gone.
-        let known = previous
-            .as_ref()
-            .filter(|old| old.node.is_some())
-            .and_then(|old| old.constraints.clone());
         self.put_in(Holder {
             uid: uid.clone(),
-            namespace,
-            name,
+            namespace: Arc::from(reservation.namespace.as_str()),
+            name: Arc::from(reservation.name.as_str()),
             labels: reservation.labels,
             workload: reservation.workload,
             controller: reservation.controller,
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
-            constraints: Some(known.unwrap_or(reservation.constraints)),
+            raise: None,
+            constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),
-            seen,
-            terminating,
+            seen: false,
+            terminating: false,
             admitted_here: true,
             since: now,
-            order: previous.as_ref().map_or(self.order, |old| old.order),
-            node: node.clone(),
+            order: previous.map_or(self.order, |old| old.order),
+            node: None,
         });
-        match (node, reservation.place) {
-            (Some(node), _) => {
-                self.account(&uid, &node);
-                self.settle(&node);
-            }
-            (None, Some(place)) => self.account(&uid, &place),
-            (None, None) => self.place_again(&uid),
+        match reservation.place {
+            Some(place) => self.account(&uid, &place),
+            None => self.place_again(&uid),
+        }
+    }
+
+    /// Ends what UPDATEs admitted before `before` added, where the watch has not shown it: something else refused them.
+    /// The caller knows that the watch has told all of that time.
+    pub fn end_raises(&mut self, before: Moment) {
+        let over: Vec<Arc<str>> = self
+            .raised
+            .iter()
+            .filter(|uid| {
+                let raise = self.holders.get(*uid).and_then(|holder| holder.raise.as_ref());
+                raise.is_none_or(|(_, since)| *since < before)
+            })
+            .cloned()
+            .collect();
+        for uid in over {
+            self.end_raise(&uid);
         }
         self.fill_freed();
+    }
+
+    fn end_raise(&mut self, uid: &Arc<str>) {
+        self.raised.remove(uid);
+        if let Some(holder) = self.holders.get_mut(uid) {
+            holder.raise = None;
+            self.account_again(uid);
+        }
+    }
+
+    /// What a holder takes may have changed; its place stays, unless that is crowded now.
+    fn account_again(&mut self, uid: &Arc<str>) {
+        if let Some(place) = self.discharge(uid) {
+            self.account(uid, &place);
+            self.settle(&place);
+        }
     }
 
     /// Gives a reservation back: the caller went away before our answer, or the pod was never stored. A pod that the API
     /// server has shown meanwhile stays.
     pub fn release(&mut self, uid: &str) {
-        if self.holders.get(uid).is_some_and(|holder| !holder.seen) {
-            self.take_out(uid);
-            self.fill_freed();
+        match self.holders.get(uid) {
+            Some(holder) if !holder.seen => {
+                self.take_out(uid);
+            }
+            Some(holder) if holder.raise.is_some() => self.end_raise(&holder.uid.clone()),
+            _ => return,
         }
+        self.fill_freed();
     }
 
     /// Reservations made before `before`: the caller asks the API server whether the pod exists.
@@ -470,18 +556,6 @@ impl Ledger {
         self.holders.get(uid)
     }
 
-    /// The reservation under this name, which a newer CREATE of the name ends.
-    pub(crate) fn reservation_named(&self, namespace: &str, name: &str) -> Option<&Holder> {
-        let namespace: Arc<str> = Arc::from(namespace);
-        let name: Arc<str> = Arc::from(name);
-        let first = (namespace.clone(), name.clone(), Arc::from(""));
-        self.names
-            .range(first..)
-            .take_while(|(of, called, _)| *of == namespace && *called == name)
-            .filter_map(|(_, _, uid)| self.holders.get(uid))
-            .find(|holder| !holder.seen)
-    }
-
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.holders.values()
     }
@@ -518,16 +592,17 @@ impl Ledger {
         let now = self
             .weigh(&holder.demand, &labels, &holder.labels, class)
             .standings;
-        match &holder.recorded {
-            Some(recorded) if !Arc::ptr_eq(recorded, &holder.demand) => {
-                let then = self.weigh(recorded, &labels, &holder.labels, class).standings;
-                now.into_iter()
+        let raise = holder.raise.as_ref().map(|(demand, _)| demand);
+        let others = holder.recorded.iter().chain(raise);
+        others
+            .filter(|other| !Arc::ptr_eq(other, &holder.demand))
+            .fold(now, |most, other| {
+                let then = self.weigh(other, &labels, &holder.labels, class).standings;
+                most.into_iter()
                     .zip(then)
-                    .map(|(now, then)| now.at_least(then))
+                    .map(|(most, then)| most.at_least(then))
                     .collect()
-            }
-            _ => now,
-        }
+            })
     }
 
     fn put_in(&mut self, holder: Holder) {
@@ -558,6 +633,7 @@ impl Ledger {
         self.discharge(uid);
         let holder = self.holders.remove(uid)?;
         self.unplaced.remove(&(holder.order, holder.uid.clone()));
+        self.raised.remove(uid);
         self.unseen.remove(uid);
         if let Some(controller) = &holder.controller {
             forget(&mut self.controlled, controller, uid);
@@ -589,6 +665,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+        }
+        if self.is_over(node) {
+            self.crowded.insert(Arc::from(node));
         }
     }
 

@@ -124,6 +124,50 @@ fn a_pod_replaced_under_its_name_needs_no_second_place() {
     assert!(cluster.ledger.over_budget().is_empty());
 }
 
+/// Taken out of the sums twice, it would take an equal share of another with it.
+#[test]
+fn what_is_taken_out_for_the_question_is_taken_out_once() {
+    let mut cluster = cluster(&["a"]);
+    for name in ["p", "q", "r"] {
+        let pod = admitted(&mut cluster, name, "0.30").unwrap();
+        if name != "p" {
+            cluster.running(&pod, "a");
+        }
+    }
+    // A pod that waits, replaced under its name by a larger one: 1.20 of 0.90.
+    assert!(!cluster.create(&with_uid("p", "0.60", "uid-again")).admit);
+    // The same as an UPDATE: 0.30 and 0.30 and what an old release takes beside 0.30.
+    let old = with_uid("p", "0.30", "uid-p");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.6.6");
+    assert!(!cluster.update(&old, &new).admit);
+}
+
+#[test]
+fn an_update_that_was_not_stored_is_forgotten_in_time() {
+    let mut cluster = cluster(&["a"]);
+    let pod = admitted(&mut cluster, "p", "0.30").unwrap();
+    let old = cluster.running(&pod, "a");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.6.6");
+    assert!(cluster.update(&old, &new).admit);
+    let held = |cluster: &Cluster| cluster.ledger.devices()[0].promised_share;
+    let (raised, before) = (held(&cluster), 300_000);
+    assert!(raised.ppm() > before);
+    // Its status is told, and that is not yet the change.
+    cluster.see(&old);
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(1));
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster).ppm(), before);
+    // What was stored stays.
+    assert!(cluster.update(&old, &new).admit);
+    cluster.see(&new);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster), raised);
+}
+
 #[test]
 fn pods_of_one_prefix_are_as_many_as_they_are() {
     let mut cluster = cluster(&["a"]);

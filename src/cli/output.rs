@@ -57,6 +57,11 @@ impl Paint {
         Self(io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
+    /// Whether colours are for standard error.
+    pub(super) fn for_stderr() -> bool {
+        io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+
     pub(super) fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }

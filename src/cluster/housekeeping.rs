@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::facts::Facts;
-use super::freshness::Freshness;
+use super::freshness::{Freshness, Watched};
 use super::lookup::LookUps;
 use super::metrics::Metrics;
 use super::over_budget::Reporter;
@@ -52,7 +52,12 @@ impl<F: Facts> Housekeeping<F> {
     async fn end_stale(&self) {
         let ttl = u64::try_from(self.timing.reservation_ttl.as_millis()).unwrap_or(u64::MAX);
         let before = Moment((self.clock)().0.saturating_sub(ttl));
-        let stale = lock(&self.facts).stale(before);
+        let told = u64::try_from(self.freshness.age_of(Watched::Pods).as_millis()).unwrap_or(u64::MAX);
+        let stale = {
+            let mut facts = lock(&self.facts);
+            facts.end_raises(Moment(before.0.saturating_sub(told)));
+            facts.stale(before)
+        };
         let within = self.timing.housekeeping_timeout;
         let checks = stream::iter(stale).map(async |reservation| {
             (

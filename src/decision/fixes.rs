@@ -1,12 +1,12 @@
 //! Changes that make a refused object pass. Each one is tried on the same ledger before it is proposed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
 use serde_json::json;
 
 use super::Question;
-use super::pod::{Sought, seek};
 use super::survey::Survey;
 use crate::demand::{Amount, Demand};
 use crate::engine::FractionEdit;
@@ -53,8 +53,9 @@ pub(super) fn for_pod(
             &question.namespace_labels,
             &pod.metadata.labels,
         );
+        // A place that needs no pod to move: the search for others is too long to be made for each proposal.
         !refused(question, changed, &survey)
-            && !matches!(seek(&survey, ledger, overlay, &survey.ask(spec)), Sought::Full)
+            && (!survey.takes_shared() || overlay.find(&survey.ask(spec), &BTreeSet::new()).is_some())
     };
     let fixes = for_errors(question, demand, survey, findings, &passes);
     attach(findings, fixes, survey);
@@ -154,7 +155,10 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
                     }
                     !by_default
                 }
-                Amount::Unknown { code, .. } if matches!(code, Code::Vg101 | Code::Vg102) => false,
+                Amount::Unknown {
+                    code: Code::Vg101 | Code::Vg102,
+                    ..
+                } => false,
                 Amount::Unknown { .. } | Amount::Absolute(_) | Amount::Uncapped { .. } => continue,
             };
             let Some(edit) = part.edit.clone() else { continue };

@@ -54,23 +54,17 @@ pub(super) fn judge(
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
 
-    // The pod itself, and a reservation under its name, which this CREATE ends: the earlier pod was not stored.
+    // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
+    // (or was never stored).
     let object = &question.workload.object;
-    let earlier = ledger
-        .reservation_named(&object.namespace, &object.name)
-        .filter(|earlier| !is_update && *earlier.uid != *pod.metadata.uid);
+    let replaced = ledger
+        .named(&object.namespace, &pod.metadata.name)
+        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
     let mut overlay = Overlay::new(ledger);
     let mut own = Own::new();
-    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(earlier) {
+    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
         overlay.without(holder);
         own.insert((holder.namespace.clone(), holder.name.clone()));
-    }
-    // A pod can only be stored once the one that has its name is gone, and its memory with it.
-    if !is_update && !pod.metadata.name.is_empty() {
-        let named = ledger.named(&question.workload.object.namespace, &pod.metadata.name);
-        for replaced in named.filter(|other| other.uid.as_ref() != pod.metadata.uid) {
-            overlay.without(replaced);
-        }
     }
     let mut place = None;
     let mut moves = Vec::new();

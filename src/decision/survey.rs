@@ -199,9 +199,7 @@ impl<'a> Survey<'a> {
                     finding.clone().with_severity(finding.severity.min(severity))
                 }));
             }
-            for kind in &self.refusing {
-                findings.extend(excluded(kind));
-            }
+            findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
         }
         for finding in &mut findings {
@@ -317,19 +315,21 @@ impl<'a> Survey<'a> {
                 findings.push(crate::demand::weigh::under(&kind.policy, finding));
             };
             let mut asked = kind.class.pools.iter().zip(&kind.weighed.standings);
-            if asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool)) {
+            let lacks_size = asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool));
+            let mut notes = kind
+                .notes
+                .iter()
+                .filter(|note| demand.resources().any(|asked| *asked == *note.resource))
+                .peekable();
+            if lacks_size && notes.peek().is_none() {
                 tell(format!(
                     "node {} has no label nvidia.com/gpu.memory and a product that the catalogue lacks: fractions are \
                      summed there, overheads cannot be",
                     short(name)
                 ));
             }
-            for note in kind
-                .notes
-                .iter()
-                .filter(|note| demand.resources().any(|asked| *asked == *note.resource))
-            {
-                tell(format!("node {name}: {}", note.message));
+            for note in notes {
+                tell(format!("node {}: {}", short(name), note.message));
             }
         }
         findings
@@ -377,28 +377,51 @@ fn no_match(demand: &Demand, policy: &Policy) -> Finding {
     finding.with_severity(policy.severity(Code::Vg209).min(Severity::Info))
 }
 
-/// A kind that refuses the pod beside others that take it: the scheduler may still choose it.
-fn excluded(kind: &Candidate<'_>) -> Option<Finding> {
-    let worst = kind
-        .weighed
-        .findings
-        .iter()
-        .find(|finding| finding.severity == Severity::Error)?;
-    let named: Vec<String> = kind
-        .names
-        .iter()
-        .take(MOST_NAMED)
-        .map(|name| short(name))
-        .collect();
-    let more = if kind.names.len() > MOST_NAMED {
-        " and others"
-    } else {
-        ""
-    };
+/// Kinds that refuse the pod beside others that take it: the scheduler may still choose them. One remark for each
+/// reason, however many kinds give it.
+fn excluded(refusing: &[Candidate<'_>]) -> Vec<Finding> {
+    let mut by_code: BTreeMap<Code, Vec<(&Candidate<'_>, &Finding)>> = BTreeMap::new();
+    for kind in refusing {
+        let errors = &kind.weighed.findings;
+        let worst = errors.iter().find(|finding| finding.severity == Severity::Error);
+        if let Some(worst) = worst {
+            by_code.entry(worst.code).or_default().push((kind, worst));
+        }
+    }
+    let mut findings = Vec::with_capacity(by_code.len());
+    for (code, kinds) in by_code {
+        let Some((_, first)) = kinds.first() else { continue };
+        let all: Vec<&Arc<str>> = kinds.iter().flat_map(|(kind, _)| &kind.names).collect();
+        let named: Vec<String> = all.iter().take(MOST_NAMED).map(|name| short(name)).collect();
+        let more = if all.len() > MOST_NAMED { " and others" } else { "" };
+        let what = match kinds.as_slice() {
+            [(only, _)] => format!(" ({})", devices(only)),
+            _ => String::new(),
+        };
+        let mut finding = Finding::new(
+            code,
+            first.path.clone(),
+            format!(
+                "refused on {}{more}{what}: keep it off there by node selector or affinity",
+                named.join(", ")
+            ),
+        );
+        for (_, reason) in &kinds {
+            if !finding.details.contains(&reason.message) {
+                finding = finding.detail(reason.message.clone());
+            }
+        }
+        findings.push(finding.with_severity(Severity::Warning));
+    }
+    findings
+}
+
+/// The devices of a kind that the pod asks for, in words.
+fn devices(kind: &Candidate<'_>) -> String {
     let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
     let devices = asked.filter(|(_, standing)| standing.slots > 0).map(|(pool, _)| {
         let device = match &pool.device {
-            DeviceKind::Gpu => pool.product.to_string(),
+            DeviceKind::Gpu => short(&pool.product),
             DeviceKind::Mig(profile) => format!("MIG {profile}"),
         };
         if pool.sharing.is_shared() {
@@ -407,18 +430,5 @@ fn excluded(kind: &Candidate<'_>) -> Option<Finding> {
             device
         }
     });
-    let devices: Vec<String> = devices.collect();
-    Some(
-        Finding::new(
-            worst.code,
-            worst.path.clone(),
-            format!(
-                "refused on {}{more} ({}): keep it off there by node selector or affinity",
-                named.join(", "),
-                devices.join("; ")
-            ),
-        )
-        .detail(worst.message.clone())
-        .with_severity(Severity::Warning),
-    )
+    devices.collect::<Vec<_>>().join("; ")
 }

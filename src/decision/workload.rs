@@ -193,7 +193,7 @@ impl Sizing<'_> {
         {
             return Placed::all(filled);
         }
-        let full = self.ground.with(&ask, self.base, &filled);
+        let full = Ground::with(&ask, self.base, &filled);
         let Some(closest) = self.closest(&full) else {
             return Placed::all(filled);
         };
@@ -311,7 +311,7 @@ impl Sizing<'_> {
         if filled.count >= peak {
             return None;
         }
-        let full = self.ground.with(&ask, self.base, &filled);
+        let full = Ground::with(&ask, self.base, &filled);
         let closest = self.closest_for(&ask, &full)?;
         // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
         if closest.fits.memory || !closest.fits.slots {
@@ -470,7 +470,7 @@ impl Sizing<'_> {
             return true;
         }
         // Pods that only lack a slot are no matter of memory.
-        let full = self.ground.with(&ask, self.base, &filled);
+        let full = Ground::with(&ask, self.base, &filled);
         sizing.closest(&full).is_some_and(|closest| closest.fits.memory)
     }
 

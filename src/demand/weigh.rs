@@ -11,7 +11,7 @@ use crate::units::{Mib, Share};
 /// than any node has and is refused for that, whatever its memory; its size must not decide how long that takes.
 const MOST_HOLDS: usize = 1_024;
 /// Longest reason, in characters, that a first line carries; a longer one is repeated in full below it.
-const LONGEST_REASON: usize = 100;
+const LONGEST_REASON: usize = 90;
 
 /// What a demand comes to on the pools of one kind of node, in the order of `pools`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -89,7 +89,8 @@ fn claim_holds(
         findings.push(finding);
     }
     let mut holds = Vec::new();
-    let most = u32::try_from(most).unwrap_or(u32::MAX);
+    // More ranks than the node has slots find no place there anyway, however many somebody writes.
+    let most = u32::try_from(most).unwrap_or(u32::MAX).min(pool.slots);
     for rank in 0..ranks.min(claim.slots).min(most) {
         let mut hold = Hold {
             container: claim.container.clone(),
@@ -161,18 +162,17 @@ fn part_share(
             }
             sized(fraction.share(), pool, overhead, rules.device)
         }
-        Amount::Absolute(mib) => match pool.total {
-            Some(total) => {
+        Amount::Absolute(mib) => {
+            if let Some(total) = pool.total {
                 let share =
                     Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
                 (*mib, Mib::ZERO, share)
-            }
-            None => {
+            } else {
                 let why =
                     format!("its {mib} are part of a device whose size no label and no catalogue tells");
                 unknown_share(part, claim, pool, rules, (Code::Vg704, &why), findings)
             }
-        },
+        }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
     }
@@ -308,11 +308,9 @@ fn unknown_share(
     let remedy = match (code, shared) {
         (Code::Vg102, true) => "write the value into the manifest, or use a whole GPU",
         (Code::Vg102, false) => "write the value into the manifest",
-        (Code::Vg704, _) => {
-            "write a fraction, or ask the administrator to label the node with nvidia.com/gpu.memory"
-        }
-        (_, true) => "use a whole GPU or a MIG slice, or an engine whose memory can be bounded",
-        (_, false) => "the policy admits only engines whose memory can be read",
+        (Code::Vg704, _) => "label the node with nvidia.com/gpu.memory",
+        (_, true) => "use a whole GPU, or an engine that can be bounded",
+        (_, false) => "the policy admits readable engines only",
     };
     let of_what = if shared { "shared " } else { "" };
     let mut finding = Finding::new(

@@ -78,6 +78,12 @@ impl Ledger {
                 }
             }
         }
+        for (name, _) in self.nodes.iter().filter(|(name, _)| self.is_over(name)) {
+            assert!(
+                self.crowded.contains(name),
+                "{name} is above its budget and forgotten"
+            );
+        }
         assert!(
             self.nodes.class_count() <= NODES.len() + 1,
             "kinds without nodes are forgotten"
@@ -94,6 +100,7 @@ impl Ledger {
                 .named(&holder.namespace, &holder.name)
                 .any(|other| other.uid == holder.uid);
             assert!(named, "{} has its name", holder.uid);
+            assert_eq!(self.raised.contains(&holder.uid), holder.raise.is_some());
             assert_eq!(self.unseen.contains(&holder.uid), !holder.seen);
             let waits = holder.movable() && holder.place.is_none();
             assert_eq!(
@@ -153,6 +160,8 @@ enum Step {
     Node(usize, usize),
     NodeGone(usize),
     Policies(usize),
+    Namespace(bool),
+    Raises,
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -168,7 +177,9 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (index(), 50_u64..=900).prop_map(|(pod, fraction)| Step::Update(pod, fraction)),
         4 => (0..NODES.len(), 0..SHAPES).prop_map(|(node, shape)| Step::Node(node, shape)),
         2 => (0..NODES.len()).prop_map(Step::NodeGone),
-        1 => (0_usize..3).prop_map(Step::Policies),
+        1 => (0_usize..4).prop_map(Step::Policies),
+        1 => any::<bool>().prop_map(Step::Namespace),
+        1 => Just(Step::Raises),
     ]
 }
 
@@ -233,6 +244,9 @@ fn policies(choice: usize) -> Arc<PolicySet> {
         1 => document("{match: {}, device: {budget: \"0.50\"}}"),
         2 => document(
             "{match: {nodes: {matchLabels: {kubernetes.io/hostname: n1}}}, device: {budget: \"0.70\"}}",
+        ),
+        3 => document(
+            "{match: {namespaces: {matchLabels: {tier: gold}}}, overheadMiB: {vllm: {\">=0.20\": 4000}}}",
         ),
         _ => return Arc::new(PolicySet::built_in()),
     };
@@ -343,6 +357,11 @@ impl Run {
             }
             Step::Node(index, shape) => set_node(&mut self.ledger, &node(NODES[*index], *shape)),
             Step::NodeGone(index) => self.ledger.remove_node(NODES[*index]),
+            Step::Namespace(gold) => {
+                let labels = gold.then(|| ("tier".to_owned(), "gold".to_owned()));
+                self.ledger.set_namespace("team", labels.into_iter().collect());
+            }
+            Step::Raises => self.ledger.end_raises(Moment(self.count.saturating_sub(2))),
             Step::Policies(choice) => self.ledger.set_policies(policies(*choice)),
         }
     }

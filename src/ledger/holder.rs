@@ -22,6 +22,8 @@ pub(crate) struct Holder {
     pub(crate) demand: Arc<Demand>,
     /// What it took when it was admitted here: a ConfigMap that is edited later frees nothing.
     pub(crate) recorded: Option<Arc<Demand>>,
+    /// What an UPDATE that was admitted makes of it, and when that was, until the API server shows it.
+    pub(crate) raise: Option<(Arc<Demand>, Moment)>,
     /// Where it may stand; kept only while it can still be placed.
     pub(crate) constraints: Option<Arc<PodSpec>>,
     /// The node that it is bound to.

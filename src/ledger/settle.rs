@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::nodes::NodeEntry;
 use super::search::{Ask, Overlay};
 use super::{Holder, Ledger};
 use crate::placement::candidates::{Fit, node_matches};
@@ -45,19 +46,39 @@ impl Ledger {
 
     /// Notes that a node can have more room than before.
     pub(super) fn freed(&mut self, node: &str) {
-        if !self.unplaced.is_empty() {
+        if !(self.unplaced.is_empty() && self.crowded.is_empty()) {
             self.freed.insert(Arc::from(node));
         }
     }
 
-    /// Gives what became free to the pods that wait for a place, in their order: the scheduler will.
+    /// Gives what became free to the pods that wait for a place: the scheduler will.
     pub(super) fn fill_freed(&mut self) {
         while let Some(node) = self.freed.pop_first() {
-            let waiting: Vec<Arc<str>> = self.unplaced.iter().map(|(_, uid)| uid.clone()).collect();
-            for uid in waiting {
-                if self.takes(&uid, &node) {
-                    self.account(&uid, &node);
-                }
+            self.fill(&node);
+            // What stands too close elsewhere may move here.
+            for crowded in self.crowded.clone() {
+                self.settle(&crowded);
+            }
+        }
+    }
+
+    /// Gives the room of a node to the pods that wait, in their order.
+    fn fill(&mut self, node: &str) {
+        let Some(entry) = self.nodes.get(node) else { return };
+        // Thousands can wait for whole devices; nearly all of them need more slots than one node has left.
+        let waiting: Vec<Arc<str>> = self
+            .unplaced
+            .iter()
+            .filter(|(_, uid)| {
+                self.holders
+                    .get(uid)
+                    .is_some_and(|holder| has_slots(entry, holder))
+            })
+            .map(|(_, uid)| uid.clone())
+            .collect();
+        for uid in waiting {
+            if self.takes(&uid, node) {
+                self.account(&uid, node);
             }
         }
     }
@@ -82,20 +103,7 @@ impl Ledger {
         let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
             return false;
         };
-        // Most that wait are told apart by this: too many slots for what is free.
-        let enough = holder.demand.claims.iter().all(|claim| {
-            let index = entry
-                .node
-                .pools
-                .iter()
-                .position(|pool| pool.resource == claim.resource);
-            index.is_some_and(|index| {
-                let taken = entry.loads.get(index).map_or(0, |load| load.slots);
-                let usable = entry.node.pools.get(index).map_or(0, |pool| pool.usable_slots);
-                claim.slots <= usable.saturating_sub(taken)
-            })
-        });
-        if !enough || !self.may_stand(uid, node) {
+        if !has_slots(entry, holder) || !self.may_stand(uid, node) {
             return false;
         }
         let Some(class) = self.nodes.class(entry.class) else {
@@ -108,6 +116,8 @@ impl Ledger {
 
     /// Moves away what can move while a node is above its budget, and brings back what stands on it.
     pub(super) fn settle(&mut self, node: &str) {
+        // Those that have no place come before those that are accounted somewhere.
+        self.fill(node);
         self.bring_back(node);
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         while self.is_over(node) {
@@ -126,9 +136,13 @@ impl Ledger {
                 let place = Overlay::new(self).find(&ask, &here)?;
                 Some((holder.uid.clone(), place))
             });
-            let Some((uid, place)) = found else { return };
+            let Some((uid, place)) = found else {
+                self.crowded.insert(Arc::from(node));
+                return;
+            };
             self.account(&uid, &place);
         }
+        self.crowded.remove(node);
     }
 
     /// Accounts a node's own pods on it again where there is room.
@@ -168,4 +182,13 @@ impl Ledger {
             .zip(&entry.loads)
             .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool) > budget)
     }
+}
+
+/// Whether a node has the free slots that any one of the pod's containers asks for.
+fn has_slots(entry: &NodeEntry, holder: &Holder) -> bool {
+    holder.demand.claims.iter().all(|claim| {
+        let mut pools = entry.node.pools.iter().zip(&entry.loads);
+        let pool = pools.find(|(pool, _)| pool.resource == claim.resource);
+        pool.is_some_and(|(pool, load)| claim.slots <= pool.usable_slots.saturating_sub(load.slots))
+    })
 }

@@ -35,7 +35,10 @@ impl<'de> Source<'de> for FromText<'de> {
 
 impl From<serde_path_to_error::Error<serde_json::Error>> for Malformed {
     fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
-        let path = error.path().to_string();
+        let path = match error.path().to_string() {
+            root if root == "." => "object".to_owned(),
+            path => path,
+        };
         let inner = error.inner();
         let mut message = inner.to_string();
         // The field says where; line and column help only where the text is no JSON at all.

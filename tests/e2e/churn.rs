@@ -321,3 +321,39 @@ fn churn_status_updates_do_not_disturb() {
         }
     });
 }
+
+#[test]
+fn churn_a_rollout_on_a_full_device_goes_on_within_the_budget() {
+    let s = Scenario::new("churn-roll");
+    let node = "churn-roll-n1";
+    s.node(GpuNode::h100(node).slots(10));
+    let pod = Pod::vllm("chat", "0.30").on(s.name);
+    s.create_workload(&manifests::deployment("chat", 3, &pod), "")
+        .admitted("three of 0.30");
+    s.wait_running(3, 20);
+    // The second change comes while the first is on its way, then it is taken back.
+    for tag in ["v0.20.1", "v0.20.2", "v0.20.0"] {
+        s.kubectl(
+            &[
+                "set",
+                "image",
+                "deployment/chat",
+                &format!("vllm=vllm/vllm-openai:{tag}"),
+            ],
+            None,
+        );
+        std::thread::sleep(Duration::from_millis(400));
+    }
+    eventually("the rollout ends", 60, || {
+        let all = s.list();
+        assert!(all.len() <= 3, "{} pods of 0.30", all.len());
+        let new = all.iter().filter(|pod| {
+            pod["spec"]["containers"][0]["image"] == "vllm/vllm-openai:v0.20.0"
+                && pod["status"]["phase"] == "Running"
+        });
+        (new.count() == 3).then_some(())
+    });
+    let status = s.kubectl(&["rollout", "status", "deployment/chat", "--timeout=20s"], None);
+    assert!(status.contains("successfully rolled out"), "{status}");
+    s.wait_top(node, "0.90");
+}

@@ -21,7 +21,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind};
 
-use super::reload::Reload;
+use super::reload::{self, Reload};
 
 /// What `/readyz` waits for.
 const SYNCED: &str = "cluster cache synced";
@@ -31,6 +31,7 @@ const TOLD_EVERY: Duration = Duration::from_millis(250);
 
 /// Serves a live cluster until told to stop.
 pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
+    let seen = args.policy_dir.as_deref().map(reload::content);
     let policies = policies::load(args.policy_dir.as_deref(), &Snapshot::default())?;
     let client = cluster::connect(args.kubeconfig.as_deref())
         .await
@@ -56,10 +57,11 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), clock));
     let backend = Backend::new(decider, look_ups);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
-    if let Some(folder) = args.policy_dir.clone() {
+    if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let refresh = cluster.refresh();
         let reload = Reload {
             folder,
+            seen,
             snapshot: Arc::new(Snapshot::default()),
             ledger: Arc::clone(&ledger),
             // Policies decide how nodes and invocations are read, so everything is read again.

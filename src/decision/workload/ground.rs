@@ -15,6 +15,9 @@ use crate::workload::pod::PodSpec;
 /// Pods that are counted on one node at most; a kubelet takes far fewer.
 const MOST_ON_A_NODE: u32 = 1_024;
 
+/// What nodes of a group have in common: whether they must be waited for, kind, loads, and slots that can be used.
+type Alike<'l> = (bool, usize, &'l [Load], u32);
+
 /// Nodes of one kind, equally full, on which the pods may stand.
 struct Group {
     class: usize,
@@ -42,7 +45,7 @@ impl Filled {
 
 impl Ground {
     pub(super) fn of(ledger: &Ledger, base: &Overlay<'_>, spec: &PodSpec) -> Self {
-        let mut groups: BTreeMap<(bool, usize, &[Load], u32), Vec<Arc<str>>> = BTreeMap::new();
+        let mut groups: BTreeMap<Alike<'_>, Vec<Arc<str>>> = BTreeMap::new();
         for (name, entry) in ledger.nodes.iter() {
             let later = match node_matches(spec, &entry.node) {
                 Fit::Now => false,
@@ -89,7 +92,7 @@ impl Ground {
     }
 
     /// The ledger with those pods.
-    pub(super) fn with<'l>(&self, ask: &Ask, base: &Overlay<'l>, filled: &Filled) -> Overlay<'l> {
+    pub(super) fn with<'l>(ask: &Ask, base: &Overlay<'l>, filled: &Filled) -> Overlay<'l> {
         let mut overlay = base.clone();
         for (name, pods) in &filled.places {
             let weighed = base.entry(name).and_then(|entry| ask.weighed.get(&entry.class));

@@ -8,36 +8,10 @@ use serde_json::{Map, Value};
 
 use super::config_file;
 use super::options::Entrypoint;
-use super::parse::{ConfigFile, ParseError, Parsed, Place};
+use super::parse::{ConfigFile, ParseError, Parsed};
 use crate::engine::Version;
+use crate::engine::argparse::Arg;
 use crate::invocation::{Certainty, Word};
-
-/// A word on its way to argparse.
-#[derive(Clone, Debug)]
-pub(super) struct Arg<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) certainty: Certainty,
-    word: usize,
-    config: bool,
-    /// Whether byte offsets in `text` are those of the word.
-    aligned: bool,
-}
-
-impl Arg<'_> {
-    pub(super) fn place(&self, offset: usize) -> Place {
-        Place {
-            word: self.word,
-            offset: if self.aligned { offset } else { 0 },
-            config: self.config,
-        }
-    }
-}
-
-fn fail(parsed: &mut Parsed<'_>, error: ParseError) {
-    if parsed.error.is_none() {
-        parsed.error = Some(error);
-    }
-}
 
 pub(super) fn rewrite<'a>(
     version: Version,
@@ -45,17 +19,7 @@ pub(super) fn rewrite<'a>(
     config: &ConfigFile<'_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
-    let mut args: Vec<Arg<'a>> = words
-        .iter()
-        .enumerate()
-        .map(|(word, given)| Arg {
-            text: Cow::Borrowed(&*given.text),
-            certainty: given.certainty,
-            word,
-            config: false,
-            aligned: true,
-        })
-        .collect();
+    let mut args = Arg::of(words);
     if parsed.entrypoint == Entrypoint::Serve && args.first().is_some_and(|arg| arg.text == "serve") {
         move_model(version, &mut args, parsed);
     }
@@ -80,10 +44,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
         if separate.is_none() {
             return;
         }
-        fail(
-            parsed,
-            ParseError::MissingModel("this release refuses --model with serve"),
-        );
+        parsed.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
     }
     let Some(at) = args
         .iter()
@@ -93,7 +54,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
     };
     if args[at].text == "--model" {
         if at + 1 >= args.len() {
-            fail(parsed, ParseError::MissingValue("--model".to_owned()));
+            parsed.fail(|| ParseError::MissingValue("--model".to_owned()));
             return;
         }
         args.remove(at);
@@ -119,13 +80,13 @@ fn pull_config<'a>(
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
-        fail(parsed, ParseError::Other("two --config words"));
+        parsed.fail(|| ParseError::Other("two --config words"));
     }
     let Some(index) = args.iter().position(|arg| arg.text == "--config") else {
         return args;
     };
     let Some(file) = args.get(index + 1).cloned() else {
-        fail(parsed, ParseError::MissingValue("--config".to_owned()));
+        parsed.fail(|| ParseError::MissingValue("--config".to_owned()));
         return args;
     };
     let lines = match read_config(version, &file, config, parsed) {
@@ -153,17 +114,15 @@ fn pull_config<'a>(
         1
     } else if old {
         if index == 1 {
-            fail(parsed, ParseError::MissingModel("no model before --config"));
+            parsed.fail(|| ParseError::MissingModel("no model before --config"));
         }
         2
     } else {
         let unread = parsed.unread_config.is_some();
         let mut in_file = from_file.clone();
         if !model_in_cli && !unread && !in_file.any(|arg| arg.text == "--model") {
-            fail(
-                parsed,
-                ParseError::MissingModel("no model on the command line or in the file of --config"),
-            );
+            parsed
+                .fail(|| ParseError::MissingModel("no model on the command line or in the file of --config"));
         }
         if model_in_cli { 2 } else { 1 }
     };
@@ -193,24 +152,18 @@ fn read_config(
         .extension()
         .is_some_and(|kind| kind == "yaml" || kind == "yml");
     if !yaml {
-        fail(
-            parsed,
-            ParseError::Other("the file of --config is neither .yaml nor .yml"),
-        );
+        parsed.fail(|| ParseError::Other("the file of --config is neither .yaml nor .yml"));
         return Ok(Vec::new());
     }
     let body = config(&file.text)?;
     match config_file::words(body, version, parsed.entrypoint) {
         Ok(words) => Ok(words),
         Err(config_file::Unreadable::Yaml) => {
-            fail(
-                parsed,
-                ParseError::Other("the file of --config is not valid YAML"),
-            );
+            parsed.fail(|| ParseError::Other("the file of --config is not valid YAML"));
             Ok(Vec::new())
         }
         Err(config_file::Unreadable::NotAMapping) => {
-            fail(parsed, ParseError::Other("the file of --config is not a mapping"));
+            parsed.fail(|| ParseError::Other("the file of --config is not a mapping"));
             Ok(Vec::new())
         }
     }
@@ -294,10 +247,7 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
             (name, text, arg.certainty)
         } else {
             let Some(next) = args.get(index) else {
-                fail(
-                    parsed,
-                    ParseError::Other("a dotted option without a value crashes the parser"),
-                );
+                parsed.fail(|| ParseError::Other("a dotted option without a value crashes the parser"));
                 continue;
             };
             index += 1;

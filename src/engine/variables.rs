@@ -2,23 +2,19 @@
 
 use std::borrow::Cow;
 
-use super::super::options::{self, Entrypoint};
-use crate::engine::reader::Context;
+use super::reader::Context;
 use crate::invocation::{Certainty, Word};
 
-/// Options that a policy says the image takes from variables, put before those of the command line, which win.
+/// Options that a policy says the image takes from variables, put before the word at `at`, where those of the command
+/// line begin, which win. `is_flag` says of an option whether it takes no value.
 pub(super) fn put<'w>(
     context: &Context<'w>,
     words: &[Word<'w>],
-    entrypoint: Entrypoint,
+    at: usize,
+    is_flag: &dyn Fn(&str) -> bool,
 ) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
     let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
         return (None, Vec::new());
-    };
-    let at = match entrypoint {
-        Entrypoint::ApiServer => 0,
-        Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
-        Entrypoint::Serve => 1.min(words.len()),
     };
     let mut more = Vec::new();
     let mut from = Vec::new();
@@ -33,7 +29,7 @@ pub(super) fn put<'w>(
             format!("--{option}")
         };
         let (text, certainty, reason) = match &variables[index].value {
-            Ok(value) if is_flag(&option, entrypoint) => {
+            Ok(value) if is_flag(&option) => {
                 if !matches!(
                     value.trim().to_ascii_lowercase().as_str(),
                     "1" | "true" | "yes" | "on"
@@ -66,11 +62,4 @@ pub(super) fn put<'w>(
     let mut all = words.to_vec();
     all.splice(at..at, more);
     (Some(all), from)
-}
-
-fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
-    let newest = options::releases().len().saturating_sub(1);
-    options::release(newest, entrypoint)
-        .and_then(|release| release.named(option))
-        .is_some_and(|option| option.arity == options::Arity::Flag)
 }

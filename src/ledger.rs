@@ -375,7 +375,7 @@ impl Ledger {
         if self.holders.get(&uid).is_some_and(|holder| holder.seen) {
             self.raise(&uid, reservation, now);
         } else {
-            self.reserve(uid, reservation, now);
+            self.reserve(&uid, reservation, now);
         }
         self.fill_freed();
     }
@@ -399,8 +399,8 @@ impl Ledger {
         }
     }
 
-    fn reserve(&mut self, uid: Arc<str>, reservation: Reservation, now: Moment) {
-        let previous = self.take_out(&uid);
+    fn reserve(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
+        let previous = self.take_out(uid);
         self.order += 1;
         self.put_in(Holder {
             uid: uid.clone(),
@@ -423,8 +423,8 @@ impl Ledger {
             node: None,
         });
         match reservation.place {
-            Some(place) => self.account(&uid, &place),
-            None => self.place_again(&uid),
+            Some(place) => self.account(uid, &place),
+            None => self.place_again(uid),
         }
     }
 

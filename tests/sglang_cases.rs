@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 use vramgate::engine::sglang::options::{self, Entrypoint};
 use vramgate::engine::sglang::parse::{ParseError, parse};
-use vramgate::engine::{self, LookUp, Reading, Sources, Version};
+use vramgate::engine::{self, ImageRule, LookUp, Reading, Sources, Version};
 use vramgate::invocation::Word;
 use vramgate::units::Fraction;
 use vramgate::workload::pod::Pod;
@@ -259,6 +259,10 @@ impl Sources for Maps {
 }
 
 fn read(container: &Value) -> Reading {
+    read_with(container, &[])
+}
+
+fn read_with(container: &Value, rules: &[ImageRule]) -> Reading {
     let mut container = container.clone();
     if container.get("resources").is_none() {
         container["resources"] = json!({"limits": {"nvidia.com/gpu": 2}});
@@ -278,7 +282,7 @@ fn read(container: &Value) -> Reading {
     )]);
     let maps = Maps(BTreeMap::from([("files".to_owned(), files)]));
     let placed = engine::containers(&pod).next().unwrap();
-    let mut readings = engine::read(&pod, placed, &maps, &[]);
+    let mut readings = engine::read(&pod, placed, &maps, rules);
     assert_eq!(readings.len(), 1, "{container}: {readings:#?}");
     readings.remove(0)
 }
@@ -499,7 +503,12 @@ fn defaults_and_types_are_told() {
     assert_eq!(reading.kv_cache_dtype.as_deref(), Some("fp8_e5m2"));
     assert_eq!(reading.max_model_len, None);
     assert_eq!(name(&reading.memory.kind), "of-free");
-    let cpu = read(&launched(&["--model-path", "m", "--device", "cpu"]));
+    let cpu = launched(&["--model-path", "m", "--device", "cpu"]);
+    let mut old = cpu.clone();
+    old["image"] = json!("lmsysorg/sglang:v0.5.2-xeon");
+    assert_eq!(name(&read(&old).starts), "no");
+    let cpu = read(&cpu);
+    assert_eq!(name(&cpu.starts), "yes");
     assert_eq!(
         (name(&cpu.memory.kind), cpu.parallelism.devices),
         ("none".to_owned(), 0)
@@ -588,6 +597,33 @@ fn other_forms_are_read_and_edited() {
     ] {
         check(&container, expected, editable);
     }
+}
+
+#[test]
+fn a_policy_says_which_variables_an_image_reads() {
+    let rule = ImageRule {
+        images: vec!["registry.example/*".to_owned()],
+        engine: Some("sglang".to_owned()),
+        version: Some("0.5.15.post1".to_owned()),
+        entrypoint: ["sglang", "serve"].map(str::to_owned).to_vec(),
+        variables: [
+            ("FRACTION", "mem-fraction-static"),
+            ("TP", "--tp-size"),
+            ("EAGER", "--disable-cuda-graph"),
+        ]
+        .map(|(variable, option)| (variable.to_owned(), option.to_owned()))
+        .into(),
+    };
+    let container = json!({"image": "registry.example/llm:1", "args": ["--model", "m", "--tp", "2"], "env": [
+        {"name": "FRACTION", "value": "0.2"}, {"name": "TP", "value": "4"}, {"name": "EAGER", "value": "1"},
+    ]});
+    let reading = read_with(&container, std::slice::from_ref(&rule));
+    assert_eq!(summary(&reading), "m 0.2 env 2/1/1=2 yes");
+    assert!(reading.eager);
+    assert_eq!(reading.memory.path.as_str(), "spec.containers[0].env[0]");
+    let changed = edited(&container, &reading, "0.123").unwrap();
+    let again = read_with(&changed, std::slice::from_ref(&rule));
+    assert_eq!(summary(&again), "m 0.123 flag 2/1/1=2 yes");
 }
 
 #[test]

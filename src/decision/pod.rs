@@ -17,7 +17,7 @@ use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
 use crate::workload::controller_of;
-use crate::workload::pod::PodSpec;
+use crate::workload::pod::{Pod, PodSpec};
 
 /// Judges the CREATE or UPDATE of a pod.
 pub(super) fn judge(
@@ -108,12 +108,7 @@ pub(super) fn judge(
         verdict.reservation = Some(Reservation {
             uid: pod.metadata.uid.clone(),
             namespace: question.workload.object.namespace.clone(),
-            name: if pod.metadata.name.is_empty() {
-                // Only files have pods without a name. Two of one prefix are two pods.
-                format!("{}{}", pod.metadata.generate_name, pod.metadata.uid)
-            } else {
-                pod.metadata.name.clone()
-            },
+            name: name_of(pod),
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
@@ -128,6 +123,14 @@ pub(super) fn judge(
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny)
+}
+
+/// Only files have pods without a name. Two of one prefix are two pods.
+fn name_of(pod: &Pod) -> String {
+    if pod.metadata.name.is_empty() {
+        return format!("{}{}", pod.metadata.generate_name, pod.metadata.uid);
+    }
+    pod.metadata.name.clone()
 }
 
 /// What the search for a place came to.

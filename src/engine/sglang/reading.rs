@@ -229,6 +229,9 @@ fn starts(
         Refused::Perhaps => return Starts::Unknown,
         Refused::No => {}
     }
+    if ends_on_cpu(parsed, reading) {
+        return Starts::No;
+    }
     // The parser takes any number; what the engine makes of it hangs on device and model. So do ranks without a device.
     let unusable = reading.findings.iter().any(|finding| finding.code == Code::Vg101);
     let visible = parallelism::visible(parsed, reading.parallelism.devices);
@@ -259,6 +262,19 @@ fn note_opaque(context: &Context<'_>, reading: &mut Reading) {
         });
         reading.resolvable = Resolvable::Partial;
     }
+}
+
+/// Releases that compare the memory of a device that is none when they work out a fraction (sgl-project/sglang#11103).
+const NEEDS_FRACTION_ON_CPU: std::ops::RangeInclusive<Version> =
+    Version::new(0, 5, 2)..=Version::new(0, 5, 3);
+
+/// Whether the release ends on a CPU because the fraction is left to it.
+fn ends_on_cpu(parsed: &Parsed<'_>, reading: &Reading) -> bool {
+    let release = reading
+        .version
+        .is_some_and(|version| NEEDS_FRACTION_ON_CPU.contains(&version));
+    let on_cpu = parsed.last("--device").is_some_and(|device| device.text == "cpu");
+    release && on_cpu && reading.memory.source == MemorySource::EngineAuto
 }
 
 fn is_flag(option: &str) -> bool {

@@ -104,6 +104,8 @@ pub struct Command<'a> {
     pub end: Option<(Item, usize)>,
     /// Whether it runs only under a condition that cannot be judged.
     pub conditional: bool,
+    /// Why the shell does not get as far as starting it.
+    pub refused: Option<String>,
 }
 
 /// All that a container executes.
@@ -117,6 +119,25 @@ pub struct Invocation<'a> {
     pub opaque: Option<String>,
     /// Whether a shell runs it (then words cannot be appended to `args`).
     pub script: bool,
+    /// Files that the script writes before, with their last text or why that is not known.
+    written: Vec<(String, run::WrittenText)>,
+}
+
+impl Invocation<'_> {
+    /// The text of a file of the container: what the script wrote, else what a ConfigMap holds.
+    pub(crate) fn file<'s>(
+        &'s self,
+        pod: &Pod,
+        container: &crate::workload::pod::Container,
+        sources: &'s dyn Sources,
+        path: &str,
+    ) -> Result<&'s str, String> {
+        let name = path.strip_prefix("./").unwrap_or(path);
+        match self.written.iter().rev().find(|(known, _)| known == name) {
+            Some((_, text)) => text.as_deref().map_err(Clone::clone),
+            None => files::read(pod, container, sources, path),
+        }
+    }
 }
 
 /// Reads what `placed` executes; `entrypoint` is the image's own where it is known.
@@ -158,12 +179,14 @@ pub fn read<'a>(
         commands,
         opaque: unreadable,
         script,
+        written,
         ..
     } = runner;
     Invocation {
         commands,
         opaque: opaque.or(unreadable),
         script,
+        written,
         environment,
     }
 }

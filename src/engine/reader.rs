@@ -40,7 +40,7 @@ pub(super) trait Reader: Sync {
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading;
 }
 
-impl Context<'_> {
+impl<'c> Context<'c> {
     /// A reading of `engine` in which nothing is set yet.
     pub(super) fn blank(&self, engine: Engine, kind: MemoryKind) -> Reading {
         Reading {
@@ -115,10 +115,24 @@ impl Context<'_> {
         if resource_is_refused(self.placed.container) {
             reading.starts = Starts::No;
         }
+        if let Some(reason) = &command.refused {
+            reading.starts = Starts::No;
+            reading.unresolved.push(Unresolved {
+                field: "argv".to_owned(),
+                reason: reason.clone(),
+                decides_memory: false,
+            });
+        }
         if !reading.unresolved.is_empty() && reading.resolvable == Resolvable::Full {
             reading.resolvable = Resolvable::Partial;
         }
         reading
+    }
+
+    /// The text of a file of the container, where a ConfigMap or the script itself holds it.
+    pub(super) fn file(&self, path: &str) -> Result<&'c str, String> {
+        let container = self.placed.container;
+        self.invocation.file(self.pod, container, self.sources, path)
     }
 
     /// A variable of the container or of the script.

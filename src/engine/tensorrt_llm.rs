@@ -6,7 +6,7 @@ use super::image::Image;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word, files};
+use crate::invocation::{Command, Word};
 
 /// The reader of `trtllm-serve`.
 pub(super) struct TensorRtLlm;
@@ -55,7 +55,7 @@ impl Reader for TensorRtLlm {
             "--extra_engine_args",
         ];
         if let Some(file) = reading.option(words, &files) {
-            match files::read(context.pod, context.placed.container, context.sources, &file) {
+            match context.file(&file) {
                 Ok(text) => {
                     if let Some(fraction) = fraction_of(text) {
                         reading.memory.value = Some(fraction);

@@ -10,6 +10,9 @@ use super::{Certainty, Command, Environment, Item, Word};
 mod arithmetic;
 mod expand;
 mod field;
+mod written;
+
+pub(super) use written::Text as WrittenText;
 
 /// Scripts within scripts that are followed.
 const DEEPEST: u8 = 8;
@@ -29,6 +32,12 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) commands: Vec<Command<'a>>,
     pub(super) opaque: Option<String>,
     pub(super) script: bool,
+    /// Files that the script wrote, the last text of each.
+    pub(super) written: Vec<(String, written::Text)>,
+    /// The folder that the script changed to.
+    folder: Option<String>,
+    /// What the last command wrote to the pipe.
+    piped: Option<written::Text>,
 }
 
 /// Looks up a file of the container.
@@ -69,6 +78,9 @@ impl<'a, 'e> Runner<'a, 'e> {
             commands: Vec::new(),
             opaque: None,
             script: false,
+            written: Vec::new(),
+            folder: None,
+            piped: None,
         }
     }
 
@@ -120,7 +132,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             let outer = std::mem::replace(&mut self.positional, words.split_off(at));
             self.depth += 1;
             self.run_text(
-                text,
+                &text,
                 Site {
                     item: Item::Elsewhere,
                     aligned: false,
@@ -130,16 +142,33 @@ impl<'a, 'e> Runner<'a, 'e> {
             self.positional = outer;
             return;
         }
+        self.go_run(&mut words);
         self.commands.push(Command {
             words,
             variables,
             end,
             conditional,
+            refused: None,
         });
     }
 
+    /// `go run . serve`: the program has the name of the folder that holds it.
+    fn go_run(&self, words: &mut Vec<Word<'a>>) {
+        let is = |index: usize, text: &str| words.get(index).is_some_and(|word| word.text == text);
+        if is(0, "go")
+            && is(1, "run")
+            && is(2, ".")
+            && let Some(folder) = &self.folder
+        {
+            let name = base_name(folder.trim_end_matches('/')).to_owned();
+            words.drain(..2);
+            words[0].text = Cow::Owned(name);
+            words[0].span = None;
+        }
+    }
+
     /// The text of a script that is executed as a file, where the file is known; with the index of its name.
-    fn script_file(&self, words: &[Word<'a>], shell: bool) -> Option<(usize, &'a str)> {
+    fn script_file(&self, words: &[Word<'a>], shell: bool) -> Option<(usize, Cow<'a, str>)> {
         let at = if shell {
             words
                 .iter()
@@ -150,12 +179,15 @@ impl<'a, 'e> Runner<'a, 'e> {
             0
         };
         let word = words.get(at)?;
-        if word.certainty != Certainty::Known || !word.text.starts_with('/') {
+        let path = self.absolute(&word.text);
+        let known = word.certainty == Certainty::Known && path.starts_with('/');
+        if !known && !self.written.iter().any(|(file, _)| *file == path) {
             return None;
         }
-        let text = (self.files)(&word.text).ok()?;
+        let text = self.file(&word.text).ok()?;
         let first = text.lines().next().unwrap_or_default();
-        (shell || first.starts_with("#!") && first.contains("sh")).then_some((at, text))
+        let script = shell || first.starts_with("#!") && first.contains("sh");
+        script.then_some((at, text))
     }
 
     fn run(&mut self, script: &Word<'a>) {
@@ -265,6 +297,9 @@ impl<'a, 'e> Runner<'a, 'e> {
             .contains(&name)
                 || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
             before_was_test = is_test || asks;
+            if before != "|" {
+                self.piped = None;
+            }
             before = operator;
             if is_test || command.is_empty() {
                 continue;
@@ -306,7 +341,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                     }
                     _ => {}
                 },
-                Kind::Operator(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
             }
         }
         at
@@ -403,6 +438,29 @@ impl<'a, 'e> Runner<'a, 'e> {
     }
 
     fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
+        let before = self.commands.len();
+        let (command, mut streams) = self.streams(command, site);
+        let command = command.as_slice();
+        if streams.input.is_none() {
+            streams.input = self.piped.take();
+        }
+        let unfilled = command.iter().find_map(placeholder).map(str::to_owned);
+        let next = self.simple_command(command, streams, conditional, site);
+        if let Some(name) = unfilled {
+            for command in &mut self.commands[before..] {
+                command.refused = Some(format!("the placeholder {name} is not filled in"));
+            }
+        }
+        next
+    }
+
+    fn simple_command(
+        &mut self,
+        command: &[Token],
+        streams: written::Streams,
+        conditional: bool,
+        site: Site,
+    ) -> Next {
         let assignments = command
             .iter()
             .take_while(|token| matches!(token.kind, Kind::Assign { .. } | Kind::AssignArray { .. }))
@@ -442,13 +500,14 @@ impl<'a, 'e> Runner<'a, 'e> {
                 Kind::AssignArray { name, append, items } => {
                     self.assign_array(name, *append, items, conditional, site);
                 }
-                Kind::Operator(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
             }
             if words.len() > MOST {
                 self.give_up("the script is too long");
                 return Next::Stop;
             }
         }
+        self.follow_files(&words, streams, conditional);
         self.builtin(words, overlay, conditional, end)
     }
 
@@ -524,12 +583,29 @@ impl<'a, 'e> Runner<'a, 'e> {
                 self.start_with(words, end, overlay, conditional);
                 return if conditional { Next::On } else { Next::Stop };
             }
-            "source" | "." | ":" | "true" | "false" | "cd" | "wait" | "trap" | "ulimit" | "umask" | "]"
-            | "]]" => {}
+            "cd" => {
+                let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
+                let folder = folder.map(|word| self.absolute(&word.text));
+                if folder != self.folder {
+                    self.folder = folder.filter(|_| !conditional);
+                }
+            }
+            "source" | "." | ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
     }
+}
+
+/// The name of a place that nobody filled in.
+fn placeholder(token: &Token) -> Option<&str> {
+    let Kind::Word { pieces, .. } = &token.kind else {
+        return None;
+    };
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Unreadable { raw, .. } if raw.starts_with('<') => Some(raw.as_str()),
+        _ => None,
+    })
 }
 
 /// The text of a token without quotes and expansions.

@@ -372,7 +372,7 @@ fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
 
 /// The file of `--config` where a ConfigMap is mounted; why not otherwise.
 fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
-    crate::invocation::files::read(context.pod, context.placed.container, context.sources, path)
+    context.file(path)
 }
 
 /// Whether an error is one that a wrapper's own options explain.

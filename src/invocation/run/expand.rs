@@ -174,6 +174,9 @@ impl<'a> Runner<'a, '_> {
 
     /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
     fn reason_of(&self, raw: &str) -> String {
+        if raw.starts_with('<') {
+            return format!("the placeholder {raw} is not filled in");
+        }
         let name = raw
             .strip_prefix("$(")
             .and_then(|rest| rest.strip_suffix(')'))

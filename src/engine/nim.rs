@@ -49,13 +49,15 @@ impl Reader for Nim {
             },
             decides_memory: true,
         });
-        let model = variable("NIM_MODEL_NAME").or_else(|| variable("NIM_MODEL_PATH"));
-        reading.model = model
-            .map(|model| model.strip_prefix("hf://").unwrap_or(&model).to_owned())
-            .or_else(|| {
-                let (_, name) = context.image.repository.split_once("nim/")?;
-                Some(name.to_owned())
-            });
+        // The image of one model holds it whatever the variables say; the generic ones take any.
+        let (_, name) = context.image.repository.split_once("nim/").unwrap_or_default();
+        let generic = name.is_empty()
+            || ["llm-nim", "llm", "multi-llm", "vllm", "sglang", "trtllm"].contains(&context.image.name());
+        let named = || {
+            let model = variable("NIM_MODEL_NAME").or_else(|| variable("NIM_MODEL_PATH"));
+            model.map(|model| model.strip_prefix("hf://").unwrap_or(&model).to_owned())
+        };
+        reading.model = if generic { named() } else { Some(name.to_owned()) };
         reading.max_model_len = variable("NIM_MAX_MODEL_LEN").and_then(|text| text.parse().ok());
         let tensor = variable("NIM_TENSOR_PARALLEL_SIZE")
             .and_then(|text| text.parse().ok())

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::image::{self, Image};
-use super::reader::{Context, Reader, asks_for_accelerator};
+use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
     llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
@@ -248,7 +248,7 @@ fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>)
     let harmless = !invocation.commands.is_empty()
         && invocation.opaque.is_none()
         && invocation.commands.iter().all(|command| is_harmless(command));
-    if harmless || !asks_for_accelerator(container) && (by_image.is_none() || invocation.opaque.is_none()) {
+    if harmless || !context.asks() && (by_image.is_none() || invocation.opaque.is_none()) {
         let mut reading = context.blank(Engine::None, MemoryKind::None);
         reading.parallelism.devices = 0;
         return context.finish(&Command::default(), reading);
@@ -261,7 +261,10 @@ fn unknown(context: &Context<'_>) -> Reading {
     let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
     reading.memory.source = MemorySource::Unresolved;
     reading.resolvable = Resolvable::None;
-    reading.starts = Starts::Unknown;
+    // Nothing refuses a program that is not known; a script that cannot be read may end before it.
+    if context.invocation.script && context.invocation.opaque.is_some() {
+        reading.starts = Starts::Unknown;
+    }
     reading.parallelism.devices = context.slots().unwrap_or(1);
     let program = context
         .invocation

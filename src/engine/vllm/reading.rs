@@ -6,13 +6,14 @@ use super::options::Entrypoint;
 use super::parse::{ParseError, Parsed, Setting};
 use super::value::{self, Value};
 use super::{Start, edit, findings};
-use crate::engine::reader::{Context, asks_for_accelerator};
+use crate::engine::reader::Context;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
 
+mod memory;
 mod parallelism;
 mod releases;
 mod variables;
@@ -159,7 +160,7 @@ fn reading(
     reading.dtype = parsed.text("--dtype").map(str::to_owned);
     reading.kv_cache_dtype = parsed.text("--kv-cache-dtype").map(str::to_owned);
     reading.eager = is_eager(parsed);
-    if is_cpu(context, parsed) {
+    if is_off_gpu(context, parsed) {
         reading.memory.kind = MemoryKind::None;
         reading.memory.fraction = None;
         reading.parallelism.devices = 0;
@@ -174,12 +175,7 @@ fn reading(
         Refused::No if open => Starts::Unknown,
         Refused::No => Starts::Yes,
     };
-    // A rank without a device: VG105 says so.
-    if reading.starts == Starts::Yes
-        && context
-            .slots()
-            .is_some_and(|slots| reading.parallelism.devices > slots)
-    {
+    if reading.starts == Starts::Yes && memory::hangs_on_memory(context, &reading) {
         reading.starts = Starts::Unknown;
     }
     if let Some(reason) = &context.invocation.opaque {
@@ -362,12 +358,19 @@ fn is_eager(parsed: &Parsed<'_>) -> bool {
         .is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
 }
 
-fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
+/// Whether it runs on the CPU, or on devices that nobody asks for here.
+fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
     if parsed.text("--device") == Some("cpu") && parsed.last("--device").is_some() {
         return true;
     }
-    let image = &context.placed.container.image;
-    !asks_for_accelerator(context.placed.container) && (image.contains("cpu") || image.contains("arm64"))
+    let container = context.placed.container;
+    let cpu_variable = container.env.iter().any(|variable| {
+        matches!(
+            &*variable.name,
+            "VLLM_CPU_KVCACHE_SPACE" | "VLLM_CPU_OMP_THREADS_BIND"
+        )
+    });
+    !context.asks() && (context.is_for_other_devices() || cpu_variable)
 }
 
 /// The file of `--config` where a ConfigMap is mounted; why not otherwise.

@@ -152,6 +152,10 @@ pub fn read<'a>(
     let environment = Environment::read(pod, container, sources);
     let command = container.command.as_deref().unwrap_or_default();
     let args = container.args.as_deref().unwrap_or_default();
+    let files = |path: &str| files::read(pod, container, sources, path);
+    if let Some(made) = &container.made {
+        return of_operator(made, environment, &files);
+    }
     let mut words = Vec::with_capacity(command.len() + args.len() + 4);
     let mut opaque = None;
     if command.is_empty() {
@@ -172,7 +176,6 @@ pub fn read<'a>(
     for (index, text) in args.iter().enumerate() {
         words.push(environment.word(text, Item::Args(index)));
     }
-    let files = |path: &str| files::read(pod, container, sources, path);
     let mut runner = run::Runner::new(&environment, &files);
     runner.start(words, None);
     let run::Runner {
@@ -186,6 +189,35 @@ pub fn read<'a>(
         commands,
         opaque: opaque.or(unreadable),
         script,
+        written,
+        environment,
+    }
+}
+
+/// What an operator makes of a container; nothing of it stands in the pod.
+fn of_operator<'a>(
+    made: &'a crate::workload::pod::Made,
+    environment: Environment<'a>,
+    files: &run::Files<'a>,
+) -> Invocation<'a> {
+    let mut runner = run::Runner::new(&environment, files);
+    for command in &made.commands {
+        let words = command.iter().map(|text| Word {
+            span: None,
+            ..environment.word(text, Item::Elsewhere)
+        });
+        runner.start(words.collect(), None);
+    }
+    let run::Runner {
+        commands,
+        opaque,
+        written,
+        ..
+    } = runner;
+    Invocation {
+        opaque: opaque.or_else(|| made.commands.is_empty().then(|| made.by.clone())),
+        commands,
+        script: true,
         written,
         environment,
     }

@@ -207,10 +207,11 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
 fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>) -> Reading {
     let invocation = context.invocation;
     let container = context.placed.container;
-    let replaced = container
-        .command
-        .as_ref()
-        .is_some_and(|command| !command.is_empty());
+    let replaced = container.made.is_some()
+        || container
+            .command
+            .as_ref()
+            .is_some_and(|command| !command.is_empty());
     // The image starts the engine by itself.
     if let Some(reader) = by_image
         && !replaced

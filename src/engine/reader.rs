@@ -115,6 +115,19 @@ impl<'c> Context<'c> {
         if resource_is_refused(self.placed.container) {
             reading.starts = Starts::No;
         }
+        if let Some(made) = &self.placed.container.made {
+            reading.fraction_edit = None;
+            if made.doubtful && reading.starts == Starts::Yes {
+                reading.starts = Starts::Unknown;
+            }
+            if reading.engine != Engine::None && reading.resolvable == Resolvable::Full {
+                reading.unresolved.push(Unresolved {
+                    field: "argv".to_owned(),
+                    reason: made.by.clone(),
+                    decides_memory: false,
+                });
+            }
+        }
         if let Some(reason) = &command.refused {
             reading.starts = Starts::No;
             reading.unresolved.push(Unresolved {

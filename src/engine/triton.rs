@@ -9,12 +9,7 @@ use crate::invocation::prefix::{Program, base_name};
 use crate::invocation::{Command, Word};
 
 /// Options that name the model repository.
-const REPOSITORY: [&str; 3] = [
-    "--model-repository",
-    "--model-store",
-    "--model_repo",
-    "--triton_model_repo_dir",
-];
+const REPOSITORY: [&str; 3] = ["--model-repository", "--model-store", "--model_repo"];
 
 /// The reader of `tritonserver`.
 pub(super) struct Triton;

@@ -212,12 +212,13 @@ fn of_operator<'a>(
         commands,
         opaque,
         written,
+        script,
         ..
     } = runner;
     Invocation {
         opaque: opaque.or_else(|| made.commands.is_empty().then(|| made.by.clone())),
         commands,
-        script: true,
+        script,
         written,
         environment,
     }

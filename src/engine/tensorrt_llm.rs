@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
+use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unresolved};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
@@ -63,6 +63,7 @@ impl Reader for TensorRtLlm {
                     }
                 }
                 Err(reason) => {
+                    reading.starts = Starts::Unknown;
                     reading.memory.value = None;
                     reading.memory.source = MemorySource::Unresolved;
                     reading.unresolved.push(Unresolved {

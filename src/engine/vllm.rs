@@ -19,6 +19,7 @@ pub mod parse;
 mod reading;
 mod rewrite;
 pub mod value;
+mod wrapper;
 
 /// The reader of vLLM's command lines.
 pub(super) struct Vllm;
@@ -32,10 +33,12 @@ impl Reader for Vllm {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        if !is_server_image(image) {
+        let wrapped = wrapper::entrypoint(image);
+        if wrapped.is_none() && !is_server_image(image) {
             return None;
         }
         let words: &[&str] = match version_of(image) {
+            _ if wrapped.is_some() => wrapped.unwrap_or_default(),
             Some(version) if version < SERVE_IMAGE => {
                 &["python3", "-m", "vllm.entrypoints.openai.api_server"]
             }
@@ -81,8 +84,12 @@ impl Start {
                 Some(Self::ApiServer)
             }
             Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => {
-                Some(Self::Wrapper("kaito"))
+                Some(Self::Wrapper(wrapper::KAITO))
             }
+            Program::Module("huggingfaceserver") => Some(Self::Wrapper(wrapper::HUGGINGFACE)),
+            Program::Binary(wrapper::RUNPOD) => Some(Self::Wrapper(wrapper::RUNPOD)),
+            Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
+            Program::Binary(wrapper::DJL) => Some(Self::Wrapper(wrapper::DJL)),
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }

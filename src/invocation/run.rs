@@ -1,13 +1,16 @@
 //! Follows a command line to the programs that it starts: through wrappers, shells and their scripts.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::environment::Found;
 use super::prefix::{self, base_name};
 use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
+use branch::{Flow, Run};
 
 mod arithmetic;
+mod branch;
 mod expand;
 mod field;
 mod written;
@@ -36,6 +39,9 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) written: Vec<(String, written::Text)>,
     /// The folder that the script changed to.
     folder: Option<String>,
+    functions: Vec<(String, Rc<[Token]>)>,
+    /// Whether the script replaced itself or ended.
+    ended: bool,
     /// What the last command wrote to the pipe.
     piped: Option<written::Text>,
 }
@@ -48,6 +54,11 @@ enum Variable<'a> {
     Text(String),
     Array(Vec<Word<'a>>),
     Unknown(String),
+    /// Nothing, or one word with this beginning, which names an option.
+    Option {
+        name: String,
+        reason: String,
+    },
     Unset,
 }
 
@@ -80,6 +91,8 @@ impl<'a, 'e> Runner<'a, 'e> {
             script: false,
             written: Vec::new(),
             folder: None,
+            functions: Vec::new(),
+            ended: false,
             piped: None,
         }
     }
@@ -119,6 +132,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1));
             self.depth += 1;
             self.run(&script);
+            self.ended = false;
             self.depth -= 1;
             self.positional = outer;
             return;
@@ -138,6 +152,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                     aligned: false,
                 },
             );
+            self.ended = false;
             self.depth -= 1;
             self.positional = outer;
             return;
@@ -234,36 +249,66 @@ impl<'a, 'e> Runner<'a, 'e> {
 
     fn tokens(&mut self, tokens: &[Token], site: Site) {
         let mut at = 0;
-        let mut conditions = 0_u32;
-        let mut before = "";
-        let mut before_was_test = false;
-        while at < tokens.len() {
+        let mut flow = Flow::default();
+        while at < tokens.len() && !self.ended {
             let length = tokens[at..]
                 .iter()
                 .take_while(|t| !matches!(t.kind, Kind::Operator(_)))
                 .count();
             let mut command = &tokens[at..at + length];
-            let operator = match tokens.get(at + length).map(|token| &token.kind) {
-                Some(Kind::Operator(operator)) => *operator,
-                _ => "",
+            // `[[ a && b ]]`: what the lexer takes for operators belongs to the question.
+            let mut long_question = false;
+            if command.first().and_then(bare_text) == Some("[[")
+                || command.get(1).and_then(bare_text) == Some("[[")
+            {
+                let closed = |tokens: &[Token]| tokens.iter().any(|token| bare_text(token) == Some("]]"));
+                if !closed(command)
+                    && let Some(more) = tokens[at + length..]
+                        .iter()
+                        .position(|token| bare_text(token) == Some("]]"))
+                {
+                    long_question = true;
+                    at += length + more + 1;
+                    command = &tokens[at - length - more - 1..at];
+                    if matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(_))) {
+                        at += 1;
+                    }
+                }
+            }
+            let operator = if long_question {
+                match tokens.get(at.saturating_sub(1)).map(|token| &token.kind) {
+                    Some(Kind::Operator(operator)) => *operator,
+                    _ => "",
+                }
+            } else {
+                at += length + 1;
+                match tokens.get(at - 1).map(|token| &token.kind) {
+                    Some(Kind::Operator(operator)) => *operator,
+                    _ => "",
+                }
             };
-            at += length + 1;
-            // A function: its body is not followed, and a call of it is a program that nobody knows.
             if operator == "("
                 && length == 1
                 && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")))
             {
-                at = skip_braces(tokens, at + 1);
-                before = "";
+                let end = skip_braces(tokens, at + 1);
+                self.define(command.first().and_then(bare_text), &tokens[at + 1..end]);
+                at = end;
+                flow.after("");
                 continue;
             }
             while let Some(keyword) = command.first().and_then(bare_text) {
                 match keyword {
-                    "if" | "while" | "until" => conditions += 1,
-                    "fi" | "done" => conditions = conditions.saturating_sub(1),
-                    "elif" | "then" | "else" | "do" | "{" | "}" | "!" => {}
+                    "if" => flow.begin(),
+                    "then" => flow.then(),
+                    "elif" => flow.otherwise(),
+                    "else" => flow.otherwise(),
+                    "fi" | "done" => flow.end(),
+                    "while" | "until" => flow.begin_loop(),
+                    "!" => flow.negate(),
+                    "do" | "{" | "}" => {}
                     "for" | "select" => {
-                        conditions += 1;
+                        flow.begin_loop();
                         if let Some(name) = command.get(1).and_then(bare_text) {
                             self.set(
                                 name,
@@ -279,7 +324,9 @@ impl<'a, 'e> Runner<'a, 'e> {
                         continue;
                     }
                     "function" => {
-                        at = skip_braces(tokens, at);
+                        let end = skip_braces(tokens, at);
+                        self.define(command.get(1).and_then(bare_text), &tokens[at.min(end)..end]);
+                        at = end;
                         command = &[];
                         continue;
                     }
@@ -287,23 +334,33 @@ impl<'a, 'e> Runner<'a, 'e> {
                 }
                 command = &command[1..];
             }
-            let conditional = conditions > 0 || before == "||" || before == "&&" && before_was_test;
-            let name = command.first().and_then(bare_text).unwrap_or_default();
-            let is_test = matches!(name, "[" | "[[" | "test");
-            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
-            let asks = [
-                "grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr", "false",
-            ]
-            .contains(&name)
-                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
-            before_was_test = is_test || asks;
-            if before != "|" {
-                self.piped = None;
-            }
-            before = operator;
-            if is_test || command.is_empty() {
+            if command.is_empty() {
+                flow.after(operator);
                 continue;
             }
+            if flow.behind() != "|" {
+                self.piped = None;
+            }
+            let run = flow.runs();
+            if run == Run::No {
+                flow.after(operator);
+                continue;
+            }
+            let conditional = run == Run::Perhaps;
+            let name = command.first().and_then(bare_text).unwrap_or_default();
+            if matches!(name, "[" | "[[" | "test") {
+                let answer = if long_question {
+                    None
+                } else {
+                    self.question(command, site)
+                };
+                flow.answer(answer, conditional);
+                flow.after(operator);
+                continue;
+            }
+            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
+            let asks = ["grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr"].contains(&name)
+                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
             if self.budget == 0 {
                 self.give_up("the script is too long");
                 return;
@@ -312,7 +369,43 @@ impl<'a, 'e> Runner<'a, 'e> {
             if let Next::Stop = self.simple(command, conditional, site) {
                 return;
             }
+            match name {
+                "false" => flow.answer(Some(false), conditional),
+                "true" | ":" => flow.answer(Some(true), conditional),
+                _ if asks => flow.answer(None, conditional),
+                _ => flow.step(conditional),
+            }
+            flow.after(operator);
         }
+    }
+
+    /// Keeps the body of a function for its calls.
+    fn define(&mut self, name: Option<&str>, body: &[Token]) {
+        if let Some(name) = name
+            && self.spend(body.len())
+        {
+            self.functions.retain(|(known, _)| known != name);
+            self.functions.push((name.to_owned(), Rc::from(body)));
+        }
+    }
+
+    /// Runs a function of the script; false where there is none of that name.
+    fn call(&mut self, words: &[Word<'a>], site: Site) -> bool {
+        let Some(first) = words.first() else { return false };
+        let Some((_, body)) = self.functions.iter().find(|(name, _)| *name == first.text) else {
+            return false;
+        };
+        if self.depth >= DEEPEST {
+            self.give_up("functions are nested too deeply");
+            return true;
+        }
+        let body = Rc::clone(body);
+        let outer = std::mem::replace(&mut self.positional, words.to_vec());
+        self.depth += 1;
+        self.tokens(&body, site);
+        self.depth -= 1;
+        self.positional = outer;
+        true
     }
 
     /// Past `esac`; what is assigned on the way is not known any more.
@@ -355,6 +448,7 @@ impl<'a, 'e> Runner<'a, 'e> {
     }
 
     fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
+        let option = option_of(&fields).map(str::to_owned);
         let value = if fields.certainty == Certainty::Known {
             Variable::Text(fields.text.into_owned())
         } else {
@@ -377,10 +471,18 @@ impl<'a, 'e> Runner<'a, 'e> {
             _ => false,
         };
         if conditional && !same {
-            self.set(
-                name,
-                Variable::Unknown(format!("{name} is set under a condition")),
-            );
+            let reason = format!("{name} is set under a condition");
+            let value = match (option, self.look_up(name)) {
+                (Some(option), Variable::Option { name, .. }) if name == option => {
+                    Variable::Option { name, reason }
+                }
+                (Some(name), Variable::Unset) if !append => Variable::Option { name, reason },
+                (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
+                    Variable::Option { name, reason }
+                }
+                _ => Variable::Unknown(reason),
+            };
+            self.set(name, value);
         } else {
             self.set(name, value);
         }
@@ -398,10 +500,15 @@ impl<'a, 'e> Runner<'a, 'e> {
         if append && let Variable::Array(before) = self.look_up(name) {
             words = before;
         }
+        let before = words.len();
         for item in items {
             self.fields(item, None, site, &mut words);
         }
-        if conditional {
+        if conditional && append && before > 0 {
+            let added = words.split_off(before);
+            perhaps(added, name, &mut words);
+            self.set(name, Variable::Array(words));
+        } else if conditional {
             // Whether the words are there is not known, and how many there are either.
             self.set(
                 name,
@@ -508,7 +615,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             }
         }
         self.follow_files(&words, streams, conditional);
-        self.builtin(words, overlay, conditional, end)
+        self.builtin(words, overlay, conditional, end, site)
     }
 
     fn builtin(
@@ -517,6 +624,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         overlay: Vec<(String, Option<String>)>,
         conditional: bool,
         end: Option<(Item, usize)>,
+        site: Site,
     ) -> Next {
         let Some(first) = words.first() else {
             return Next::On;
@@ -578,11 +686,17 @@ impl<'a, 'e> Runner<'a, 'e> {
                 );
                 self.depth -= 1;
             }
-            "exit" | "return" => return if conditional { Next::On } else { Next::Stop },
-            "exec" => {
-                self.start_with(words, end, overlay, conditional);
+            "return" => return if conditional { Next::On } else { Next::Stop },
+            "exit" => {
+                self.ended |= !conditional;
                 return if conditional { Next::On } else { Next::Stop };
             }
+            "exec" => {
+                self.start_with(words, end, overlay, conditional);
+                self.ended |= !conditional;
+                return if conditional { Next::On } else { Next::Stop };
+            }
+            _ if self.call(&words, site) => {}
             "cd" => {
                 let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
                 let folder = folder.map(|word| self.absolute(&word.text));
@@ -594,6 +708,47 @@ impl<'a, 'e> Runner<'a, 'e> {
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
+    }
+}
+
+/// `--option=` of a word that sets one option.
+fn option_of<'w>(word: &'w Word<'_>) -> Option<&'w str> {
+    let end = word.text.find('=')? + 1;
+    let name = &word.text[..end];
+    let known = match word.certainty {
+        Certainty::Known => !word.text.contains([' ', '\t', '\n']),
+        Certainty::From(at) => at >= end,
+        Certainty::Many => false,
+    };
+    (known && name.starts_with("--") && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// Words of an array that are there or not: an option keeps its name and loses its value, anything else may stand for
+/// any words.
+fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
+    let reason = format!("{array} is extended under a condition");
+    let mut added = added.into_iter().peekable();
+    while let Some(mut word) = added.next() {
+        let known = word.certainty == Certainty::Known;
+        let alone = known && word.text.starts_with("--") && !word.text.contains('=');
+        let name = if let Some(name) = option_of(&word) {
+            Some(name.to_owned())
+        } else if alone && added.peek().is_some_and(|next| !next.text.starts_with('-')) {
+            added.next();
+            Some(format!("{}=", word.text))
+        } else {
+            None
+        };
+        word.span = None;
+        word.reason = Some(Cow::Owned(reason.clone()));
+        match name {
+            Some(name) => {
+                word.certainty = Certainty::From(name.len());
+                word.text = Cow::Owned(name);
+            }
+            None => word.certainty = Certainty::Many,
+        }
+        words.push(word);
     }
 }
 

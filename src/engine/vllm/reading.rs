@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::options::Entrypoint;
 use super::parse::{ParseError, Parsed, Setting};
 use super::value::{self, Value};
-use super::{Start, edit, findings};
+use super::{Start, edit, findings, wrapper};
 use crate::engine::reader::Context;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
@@ -53,7 +53,9 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
-    let (with_variables, from_variables) = variables::put(context, words, entrypoint);
+    let wrapped = wrapper::words(start, context, words);
+    let words = wrapped.as_deref().unwrap_or(words);
+    let (with_variables, from_variables) = variables::put(context, words, entrypoint, start);
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
     let either = version.is_none()
@@ -90,7 +92,18 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         refused,
         split,
     };
-    reading(context, command, &line, version, name, lenient)
+    let mut reading = reading(context, command, &line, version, name, lenient);
+    if start == Start::Wrapper(wrapper::HUGGINGFACE) {
+        let written = command.words.get(first..).unwrap_or_default();
+        reading.findings.extend(wrapper::dropped(context, written));
+    }
+    // Without the option the script measures what is free and takes nearly all of it.
+    if start == Start::Wrapper(wrapper::KAITO) && reading.memory.source == MemorySource::Default {
+        reading.memory.source = MemorySource::EngineAuto;
+        reading.memory.value = None;
+        reading.memory.fraction = None;
+    }
+    reading
 }
 
 /// The name of the command in the reading, the parser, and whether options beyond the server's are taken.

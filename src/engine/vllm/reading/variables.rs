@@ -1,20 +1,25 @@
-//! Variables that a policy says an image turns into options.
+//! Variables that an image turns into options: by a policy, or because its start script is known.
 
 use std::borrow::Cow;
 
 use super::super::options::{self, Entrypoint};
+use super::super::{Start, wrapper};
 use crate::engine::reader::Context;
 use crate::invocation::{Certainty, Word};
 
-/// Options that a policy says the image takes from variables, put before those of the command line, which win.
+/// Options that the image takes from variables, put before those of the command line, which win.
 pub(super) fn put<'w>(
     context: &Context<'w>,
     words: &[Word<'w>],
     entrypoint: Entrypoint,
+    start: Start,
 ) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
-    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
+    let mut pairs = wrapper::variables(start, context);
+    let declared = context.rule.into_iter().flat_map(|rule| &rule.variables);
+    pairs.extend(declared.map(|(name, option)| (name.clone(), option.clone())));
+    if pairs.is_empty() {
         return (None, Vec::new());
-    };
+    }
     let at = match entrypoint {
         Entrypoint::ApiServer => 0,
         Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
@@ -22,7 +27,7 @@ pub(super) fn put<'w>(
     };
     let mut more = Vec::new();
     let mut from = Vec::new();
-    for (name, option) in &rule.variables {
+    for (name, option) in &pairs {
         let variables = context.invocation.environment.variables();
         let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else {
             continue;
@@ -41,6 +46,11 @@ pub(super) fn put<'w>(
                     continue;
                 }
                 (option, Certainty::Known, None)
+            }
+            // Every device of the container.
+            Ok(value) if value == "max" && option == "--tensor-parallel-size" => {
+                let slots = context.slots().unwrap_or(1);
+                (format!("{option}={slots}"), Certainty::Known, None)
             }
             Ok(value) => (format!("{option}={value}"), Certainty::Known, None),
             Err(reason) => {

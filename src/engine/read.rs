@@ -254,7 +254,7 @@ fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>)
         reading.parallelism.devices = 0;
         return context.finish(&Command::default(), reading);
     }
-    unknown(context)
+    other::by_environment(context).unwrap_or_else(|| unknown(context))
 }
 
 /// Something runs, and what it takes cannot be read.
@@ -262,8 +262,9 @@ fn unknown(context: &Context<'_>) -> Reading {
     let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
     reading.memory.source = MemorySource::Unresolved;
     reading.resolvable = Resolvable::None;
-    // Nothing refuses a program that is not known; a script that cannot be read may end before it.
-    if context.invocation.script && context.invocation.opaque.is_some() {
+    // The image starts what it holds, and nothing refuses that.
+    let container = context.placed.container;
+    if container.command.is_some() || container.args.is_some() {
         reading.starts = Starts::Unknown;
     }
     reading.parallelism.devices = context.slots().unwrap_or(1);

@@ -92,10 +92,8 @@ impl Reader for Nim {
             .and_then(|text| text.parse().ok());
         let profile = variable("NIM_MODEL_PROFILE");
         let in_profile = |letters: &str| {
-            let parts = profile.as_deref()?.split(['-', '_', ':']);
-            parts
-                .filter_map(|part| part.strip_prefix(letters)?.parse::<u32>().ok())
-                .next()
+            let mut parts = profile.as_deref()?.split(['-', '_', ':']);
+            parts.find_map(|part| part.strip_prefix(letters)?.parse::<u32>().ok())
         };
         let size = |reading: &mut Reading, name: &str, option: &str, letters: &str| {
             let stated = variable(name).and_then(|text| text.parse::<u32>().ok());

@@ -7,12 +7,12 @@ use super::environment::Found;
 use super::prefix::{self, base_name};
 use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
-use branch::{Flow, Run};
 
 mod arithmetic;
 mod branch;
 mod expand;
 mod field;
+mod list;
 mod written;
 
 pub(super) use written::Text as WrittenText;
@@ -245,199 +245,6 @@ impl<'a, 'e> Runner<'a, 'e> {
         if let Some(reason) = unread {
             self.give_up(&format!("the script: {reason}"));
         }
-    }
-
-    fn tokens(&mut self, tokens: &[Token], site: Site) {
-        let mut at = 0;
-        let mut flow = Flow::default();
-        while at < tokens.len() && !self.ended {
-            let length = tokens[at..]
-                .iter()
-                .take_while(|t| !matches!(t.kind, Kind::Operator(_)))
-                .count();
-            let mut command = &tokens[at..at + length];
-            // `[[ a && b ]]`: what the lexer takes for operators belongs to the question.
-            let mut long_question = false;
-            if command.first().and_then(bare_text) == Some("[[")
-                || command.get(1).and_then(bare_text) == Some("[[")
-            {
-                let closed = |tokens: &[Token]| tokens.iter().any(|token| bare_text(token) == Some("]]"));
-                if !closed(command)
-                    && let Some(more) = tokens[at + length..]
-                        .iter()
-                        .position(|token| bare_text(token) == Some("]]"))
-                {
-                    long_question = true;
-                    at += length + more + 1;
-                    command = &tokens[at - length - more - 1..at];
-                    if matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(_))) {
-                        at += 1;
-                    }
-                }
-            }
-            let operator = if long_question {
-                match tokens.get(at.saturating_sub(1)).map(|token| &token.kind) {
-                    Some(Kind::Operator(operator)) => *operator,
-                    _ => "",
-                }
-            } else {
-                at += length + 1;
-                match tokens.get(at - 1).map(|token| &token.kind) {
-                    Some(Kind::Operator(operator)) => *operator,
-                    _ => "",
-                }
-            };
-            if operator == "("
-                && length == 1
-                && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")))
-            {
-                let end = skip_braces(tokens, at + 1);
-                self.define(command.first().and_then(bare_text), &tokens[at + 1..end]);
-                at = end;
-                flow.after("");
-                continue;
-            }
-            while let Some(keyword) = command.first().and_then(bare_text) {
-                match keyword {
-                    "if" => flow.begin(),
-                    "then" => flow.then(),
-                    "elif" => flow.otherwise(),
-                    "else" => flow.otherwise(),
-                    "fi" | "done" => flow.end(),
-                    "while" | "until" => flow.begin_loop(),
-                    "!" => flow.negate(),
-                    "do" | "{" | "}" => {}
-                    "for" | "select" => {
-                        flow.begin_loop();
-                        if let Some(name) = command.get(1).and_then(bare_text) {
-                            self.set(
-                                name,
-                                Variable::Unknown(format!("{name} is the variable of a loop")),
-                            );
-                        }
-                        command = &[];
-                        continue;
-                    }
-                    "case" => {
-                        at = self.skip_case(tokens, at);
-                        command = &[];
-                        continue;
-                    }
-                    "function" => {
-                        let end = skip_braces(tokens, at);
-                        self.define(command.get(1).and_then(bare_text), &tokens[at.min(end)..end]);
-                        at = end;
-                        command = &[];
-                        continue;
-                    }
-                    _ => break,
-                }
-                command = &command[1..];
-            }
-            if command.is_empty() {
-                flow.after(operator);
-                continue;
-            }
-            if flow.behind() != "|" {
-                self.piped = None;
-            }
-            let run = flow.runs();
-            if run == Run::No {
-                flow.after(operator);
-                continue;
-            }
-            let conditional = run == Run::Perhaps;
-            let name = command.first().and_then(bare_text).unwrap_or_default();
-            if matches!(name, "[" | "[[" | "test") {
-                let answer = if long_question {
-                    None
-                } else {
-                    self.question(command, site)
-                };
-                flow.answer(answer, conditional);
-                flow.after(operator);
-                continue;
-            }
-            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
-            let asks = ["grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr"].contains(&name)
-                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
-            if self.budget == 0 {
-                self.give_up("the script is too long");
-                return;
-            }
-            self.budget -= 1;
-            if let Next::Stop = self.simple(command, conditional, site) {
-                return;
-            }
-            match name {
-                "false" => flow.answer(Some(false), conditional),
-                "true" | ":" => flow.answer(Some(true), conditional),
-                _ if asks => flow.answer(None, conditional),
-                _ => flow.step(conditional),
-            }
-            flow.after(operator);
-        }
-    }
-
-    /// Keeps the body of a function for its calls.
-    fn define(&mut self, name: Option<&str>, body: &[Token]) {
-        if let Some(name) = name
-            && self.spend(body.len())
-        {
-            self.functions.retain(|(known, _)| known != name);
-            self.functions.push((name.to_owned(), Rc::from(body)));
-        }
-    }
-
-    /// Runs a function of the script; false where there is none of that name.
-    fn call(&mut self, words: &[Word<'a>], site: Site) -> bool {
-        let Some(first) = words.first() else { return false };
-        let Some((_, body)) = self.functions.iter().find(|(name, _)| *name == first.text) else {
-            return false;
-        };
-        if self.depth >= DEEPEST {
-            self.give_up("functions are nested too deeply");
-            return true;
-        }
-        let body = Rc::clone(body);
-        let outer = std::mem::replace(&mut self.positional, words.to_vec());
-        self.depth += 1;
-        self.tokens(&body, site);
-        self.depth -= 1;
-        self.positional = outer;
-        true
-    }
-
-    /// Past `esac`; what is assigned on the way is not known any more.
-    fn skip_case(&mut self, tokens: &[Token], from: usize) -> usize {
-        let mut at = from;
-        let mut depth = 1;
-        while let Some(token) = tokens.get(at) {
-            at += 1;
-            match &token.kind {
-                Kind::Assign { name, .. } | Kind::AssignArray { name, .. } => {
-                    self.set(
-                        name,
-                        Variable::Unknown(format!("{name} is set in a case statement")),
-                    );
-                }
-                Kind::Word { .. } => match bare_text(token) {
-                    Some("case") => depth += 1,
-                    Some("esac") => {
-                        depth -= 1;
-                        if depth == 0 {
-                            return at;
-                        }
-                    }
-                    Some("exec" | "vllm" | "python" | "python3" | "sglang") => {
-                        self.give_up("the script starts programs in a case statement");
-                    }
-                    _ => {}
-                },
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
-            }
-        }
-        at
     }
 
     fn set(&mut self, name: &str, value: Variable<'a>) {
@@ -772,26 +579,6 @@ fn bare_text(token: &Token) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-/// Past the `}` of a function's body.
-fn skip_braces(tokens: &[Token], from: usize) -> usize {
-    let mut depth = 0_u32;
-    let mut at = from;
-    while let Some(token) = tokens.get(at) {
-        at += 1;
-        match bare_text(token) {
-            Some("{") => depth += 1,
-            Some("}") => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => {}
-        }
-    }
-    at
 }
 
 /// The index of the script of `sh -c SCRIPT`; `None` where the shell runs a file.

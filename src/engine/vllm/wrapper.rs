@@ -142,13 +142,12 @@ fn split<'w>(text: &str) -> Vec<Word<'w>> {
     for c in text.chars() {
         match quote {
             Some(mark) if c == mark => quote = None,
-            Some(_) => word.get_or_insert_default().push(c),
             None if c == '\'' || c == '"' => {
                 word.get_or_insert_default();
                 quote = Some(c);
             }
             None if c.is_whitespace() => words.extend(word.take().map(owned)),
-            None => word.get_or_insert_default().push(c),
+            _ => word.get_or_insert_default().push(c),
         }
     }
     words.extend(word.map(owned));

@@ -76,18 +76,17 @@ impl Flow {
             Outcome::False => Run::No,
             Outcome::Step | Outcome::Open => Run::Perhaps,
         };
-        if let Some(branch) = self.branches.last_mut().filter(|branch| !branch.is_loop) {
-            if branch.section != Run::No {
-                branch.section = match (branch.section, answer) {
-                    (Run::Perhaps, Run::Yes) => Run::Perhaps,
-                    (_, answer) => answer,
-                };
-                branch.taken = match (branch.taken, branch.section) {
-                    (Run::Yes, _) | (_, Run::Yes) => Run::Yes,
-                    (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
-                    _ => Run::No,
-                };
-            }
+        let branch = self.branches.last_mut().filter(|branch| !branch.is_loop);
+        if let Some(branch) = branch.filter(|branch| branch.section != Run::No) {
+            branch.section = match (branch.section, answer) {
+                (Run::Perhaps, Run::Yes) => Run::Perhaps,
+                (_, answer) => answer,
+            };
+            branch.taken = match (branch.taken, branch.section) {
+                (Run::Yes, _) | (_, Run::Yes) => Run::Yes,
+                (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
+                _ => Run::No,
+            };
         }
         self.operator = "";
     }
@@ -185,8 +184,7 @@ impl Runner<'_, '_> {
             negated = !negated;
         }
         let answer = match words {
-            [text] => !text.is_empty(),
-            ["-n", text] => !text.is_empty(),
+            [text] | ["-n", text] => !text.is_empty(),
             ["-z", text] => text.is_empty(),
             [left, operator, right] => {
                 let numbers = || {

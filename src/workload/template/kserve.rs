@@ -107,7 +107,7 @@ pub(super) fn complete(object: &Value, found: &mut [Template]) {
     for template in found {
         let prefill = template.path.as_str().starts_with("spec.prefill");
         let part = if prefill { spec.get("prefill") } else { Some(spec) };
-        let mut line = format!("exec vllm serve {model}");
+        let mut line = vec![format!("exec vllm serve {model}")];
         for (field, option) in [
             ("tensor", "--tensor-parallel-size"),
             ("pipeline", "--pipeline-parallel-size"),
@@ -115,11 +115,10 @@ pub(super) fn complete(object: &Value, found: &mut [Template]) {
             ("dataLocal", "--data-parallel-size-local"),
         ] {
             let size = part.and_then(|part| part.get("parallelism")?.get(field)?.as_u64());
-            if let Some(size) = size {
-                line.push_str(&format!(" {option} {size}"));
-            }
+            line.extend(size.map(|size| format!("{option} {size}")));
         }
-        line.push_str(" ${VLLM_ADDITIONAL_ARGS:-} $@");
+        line.push("${VLLM_ADDITIONAL_ARGS:-} $@".to_owned());
+        let line = line.join(" ");
         for container in &mut template.pod.spec.containers {
             let own = container
                 .command

@@ -74,11 +74,11 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
         } else if head || head_runs || !engines.is_empty() {
             made.commands = vec![start.split(' ').map(str::to_owned).collect()];
         } else {
-            made.by = "a Ray worker runs what is submitted to the cluster later".to_owned();
+            "a Ray worker runs what is submitted to the cluster later".clone_into(&mut made.by);
         }
         if asks && !engines.is_empty() {
-            made.by =
-                "the engine's options stand in serveConfigV2 of the object; KubeRay starts it".to_owned();
+            "the engine's options stand in serveConfigV2 of the object; KubeRay starts it"
+                .clone_into(&mut made.by);
             made.commands.extend(engines.iter().cloned());
         }
         container.made = Some(made);

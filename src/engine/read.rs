@@ -64,7 +64,8 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         }),
     };
     // Options that no other engine has, given to an image whose entrypoint is not known.
-    let guessed = entrypoint.is_none() && by_image.is_none() && has_vllm_options(container);
+    let guessed =
+        entrypoint.is_none() && by_image.is_none() && container.made.is_none() && has_vllm_options(container);
     if guessed {
         entrypoint = Some(default_entrypoint(Engine::Vllm));
     }

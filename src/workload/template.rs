@@ -226,6 +226,3 @@ fn group_size(spec: &Value, found: &mut [Template]) {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

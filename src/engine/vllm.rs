@@ -108,7 +108,8 @@ fn is_server_image(image: &Image<'_>) -> bool {
 /// themselves.
 pub(super) fn version_of(image: &Image<'_>) -> Option<Version> {
     let name = image.name();
-    if !(name == "vllm" || name.starts_with("vllm-")) {
+    // Dynamo's image numbers Dynamo.
+    if !(name == "vllm" || name.starts_with("vllm-")) || name == "vllm-runtime" {
         return None;
     }
     // `nvcr.io/nvidia/vllm:25.09-py3` counts months; vendors' own numbers begin above zero too.

@@ -70,6 +70,14 @@ struct Site {
     aligned: bool,
 }
 
+impl Site {
+    /// A text that is not the item as submitted.
+    const ELSEWHERE: Self = Self {
+        item: Item::Elsewhere,
+        aligned: false,
+    };
+}
+
 /// Whether the script goes on.
 enum Next {
     On,
@@ -145,13 +153,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             }
             let outer = std::mem::replace(&mut self.positional, words.split_off(at));
             self.depth += 1;
-            self.run_text(
-                &text,
-                Site {
-                    item: Item::Elsewhere,
-                    aligned: false,
-                },
-            );
+            self.run_text(&text, Site::ELSEWHERE);
             self.ended = false;
             self.depth -= 1;
             self.positional = outer;
@@ -484,13 +486,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                     return Next::Stop;
                 }
                 self.depth += 1;
-                self.run_text(
-                    &text,
-                    Site {
-                        item: Item::Elsewhere,
-                        aligned: false,
-                    },
-                );
+                self.run_text(&text, Site::ELSEWHERE);
                 self.depth -= 1;
             }
             "return" => return if conditional { Next::On } else { Next::Stop },

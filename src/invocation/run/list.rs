@@ -2,10 +2,13 @@
 
 use std::rc::Rc;
 
-use super::super::Word;
 use super::super::shell::{Kind, Token};
+use super::super::{Certainty, Word};
 use super::branch::{Flow, Run};
 use super::{DEEPEST, Next, Runner, Site, Variable, bare_text};
+
+/// Rounds of a loop that are followed.
+const MOST_ROUNDS: usize = 64;
 
 /// One command of a list.
 struct Segment<'t> {
@@ -101,6 +104,7 @@ impl<'a> Runner<'a, '_> {
                 "while" | "until" => flow.begin_loop(),
                 "!" => flow.negate(),
                 "do" | "{" | "}" => {}
+                "for" if self.each(command, tokens, at, flow) => return &[],
                 "for" | "select" => {
                     flow.begin_loop();
                     if let Some(name) = command.get(1).and_then(bare_text) {
@@ -131,6 +135,49 @@ impl<'a> Runner<'a, '_> {
             command = &command[1..];
         }
         command
+    }
+
+    /// `for NAME in a b; do … done` over words that are known: the body runs for each. False where that cannot be said.
+    fn each(&mut self, command: &[Token], tokens: &[Token], at: &mut usize, flow: &Flow) -> bool {
+        let (Some(name), Some("in")) = (
+            command.get(1).and_then(bare_text),
+            command.get(2).and_then(bare_text),
+        ) else {
+            return false;
+        };
+        let Some(end) = end_of_loop(tokens, *at) else {
+            return false;
+        };
+        let body = &tokens[*at..end];
+        let leaves = body
+            .iter()
+            .any(|token| matches!(bare_text(token), Some("break" | "continue")));
+        if flow.runs() != Run::Yes || leaves || self.depth >= DEEPEST {
+            return false;
+        }
+        let site = Site::ELSEWHERE;
+        let mut words = Vec::new();
+        for token in &command[3..] {
+            let Kind::Word { pieces, .. } = &token.kind else {
+                return false;
+            };
+            self.fields(pieces, None, site, &mut words);
+        }
+        let ranges = |word: &Word<'_>| word.text.contains(['{', '*', '?']);
+        let known = words
+            .iter()
+            .all(|word| word.certainty == Certainty::Known && !ranges(word));
+        if !known || words.len() > MOST_ROUNDS {
+            return false;
+        }
+        for word in words {
+            self.set(name, Variable::Text(word.text.into_owned()));
+            self.depth += 1;
+            self.tokens(body, site);
+            self.depth -= 1;
+        }
+        *at = end + 1;
+        true
     }
 
     /// One command of the list, as far as it runs.
@@ -226,6 +273,30 @@ impl<'a> Runner<'a, '_> {
         }
         at
     }
+}
+
+/// The index of the `done` that closes a loop whose list ends before `from`.
+fn end_of_loop(tokens: &[Token], from: usize) -> Option<usize> {
+    let mut depth = 1_u32;
+    let mut begins = true;
+    for (index, token) in tokens.iter().enumerate().skip(from) {
+        let word = bare_text(token);
+        if begins {
+            match word {
+                Some("for" | "while" | "until" | "select") => depth += 1,
+                Some("done") => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return Some(index);
+                    }
+                }
+                _ => {}
+            }
+        }
+        begins = matches!(token.kind, Kind::Operator(_))
+            || begins && matches!(word, Some("do" | "then" | "else" | "if" | "{" | "!"));
+    }
+    None
 }
 
 /// Past the `}` of a function's body.

@@ -77,6 +77,8 @@ pub struct Word<'a> {
     pub span: Option<Range<usize>>,
     /// Why it is not fully known.
     pub reason: Option<Cow<'a, str>>,
+    /// For [`Certainty::Many`]: the texts that it can stand for, where all of them are known.
+    pub alternatives: Vec<String>,
 }
 
 impl<'a> Word<'a> {
@@ -89,6 +91,7 @@ impl<'a> Word<'a> {
             item: Item::Elsewhere,
             span: None,
             reason: None,
+            alternatives: Vec::new(),
         }
     }
 }

@@ -188,6 +188,40 @@ fn an_option_that_is_set_under_a_condition_leaves_the_others_known() {
 }
 
 #[test]
+fn one_of_several_texts_matters_only_where_it_sets_what_is_read() {
+    let text = |a: &str, b: &str| {
+        format!("L='{a}'\nif grep -q x /f; then L='{b}'; fi\nvllm serve m --gpu-memory-utilization 0.3 $L")
+    };
+    assert_eq!(
+        script(&text("--disable-uvicorn-access-log", "--seed 3")),
+        "vllm m 0.3 flag 1/1/1=1 - yes"
+    );
+    for other in [
+        "--gpu-memory-utilization 0.9",
+        "--gpu-mem 0.9",
+        "--config /f",
+        "stray",
+    ] {
+        assert_eq!(
+            script(&text("--disable-uvicorn-access-log", other)),
+            "vllm m - unresolved 1/1/1=1 - unknown",
+            "{other}"
+        );
+    }
+}
+
+#[test]
+fn loops_over_known_words_start_an_engine_for_each() {
+    let text = "for i in 0 1; do vllm serve m$i --gpu-memory-utilization 0.4 & done; wait";
+    assert_eq!(
+        script(text),
+        "vllm m0 0.4 flag 1/1/1=1 - yes + vllm m1 0.4 flag 1/1/1=1 - yes"
+    );
+    let text = "for i in $(seq 2); do vllm serve m --gpu-memory-utilization 0.4; done";
+    assert_eq!(script(text), "vllm m 0.4 flag 1/1/1=1 - unknown");
+}
+
+#[test]
 fn functions_are_followed_and_an_end_is_an_end() {
     for text in [
         "run() {\n  vllm serve \"$1\" --gpu-memory-utilization $2\n}\nrun m 0.3",

@@ -147,6 +147,7 @@ impl<'a> Environment<'a> {
             item,
             span: Some(0..text.len()),
             reason,
+            alternatives: Vec::new(),
         }
     }
 

@@ -24,6 +24,9 @@ const MOST: usize = 10_000;
 /// Bytes of scripts and of the words that they become, all in all: a variable that doubles itself ends here.
 const MOST_BYTES: usize = 1 << 22;
 
+/// Texts of one variable that are told apart.
+const MOST_TEXTS: usize = 8;
+
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
     files: &'e Files<'a>,
@@ -57,6 +60,11 @@ enum Variable<'a> {
     /// Nothing, or one word with this beginning, which names an option.
     Option {
         name: String,
+        reason: String,
+    },
+    /// One of these texts.
+    Either {
+        texts: Vec<String>,
         reason: String,
     },
     Unset,
@@ -289,7 +297,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
                     Variable::Option { name, reason }
                 }
-                _ => Variable::Unknown(reason),
+                _ => self.either(name, value, reason),
             };
             self.set(name, value);
         } else {
@@ -328,6 +336,20 @@ impl<'a, 'e> Runner<'a, 'e> {
         }
     }
 
+    /// What a variable can hold after an assignment that is made or not.
+    fn either(&self, name: &str, value: Variable<'a>, reason: String) -> Variable<'a> {
+        let Variable::Text(new) = value else {
+            return Variable::Unknown(reason);
+        };
+        let mut texts = match self.look_up(name) {
+            Variable::Text(old) => vec![old],
+            Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts,
+            _ => return Variable::Unknown(reason),
+        };
+        texts.push(new);
+        Variable::Either { texts, reason }
+    }
+
     fn look_up(&self, name: &str) -> Variable<'a> {
         if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
             return value.clone();
@@ -349,6 +371,8 @@ impl<'a, 'e> Runner<'a, 'e> {
         match self.environment.find(name) {
             Found::Value(value) => Variable::Text(value.to_owned()),
             Found::Unknown(why) => Variable::Unknown(why.into_owned()),
+            // KServe's own: no image sets it, and its script uses it as it is.
+            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
             Found::NotSet => Variable::Unset,
         }
     }

@@ -53,6 +53,8 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
+    let settled = variables::without_effect(words, entrypoint);
+    let words = settled.as_deref().unwrap_or(words);
     let wrapped = wrapper::words(start, context, words);
     let words = wrapped.as_deref().unwrap_or(words);
     let (with_variables, from_variables) = variables::put(context, words, entrypoint, start);

@@ -72,7 +72,9 @@ impl<'a> Runner<'a, '_> {
                 Piece::Array { name, quoted } => match self.look_up(name) {
                     Variable::Array(words) => field.words(words, *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
-                    Variable::Unknown(reason) | Variable::Option { reason, .. } => {
+                    Variable::Unknown(reason)
+                    | Variable::Option { reason, .. }
+                    | Variable::Either { reason, .. } => {
                         field.unknown(&format!("${{{name}[@]}}"), &reason, true);
                     }
                     Variable::Unset => {
@@ -126,7 +128,11 @@ impl<'a> Runner<'a, '_> {
                 field.text(&name);
                 field.unknown(&raw, &reason, false);
             }
-            (Variable::Unknown(reason) | Variable::Option { reason, .. }, _) => {
+            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, texts),
+            (
+                Variable::Unknown(reason) | Variable::Option { reason, .. } | Variable::Either { reason, .. },
+                _,
+            ) => {
                 field.unknown(&raw, &reason, !quoted);
             }
             (Variable::Text(text), Some((Otherwise::Alternative { empty }, word))) => {

@@ -504,3 +504,31 @@ fn what_an_operator_makes_is_read_from_its_object() {
     let (_, made) = template::templates(&runtime).unwrap();
     assert!(read(&made[0].pod)[0].fraction_edit.is_none());
 }
+
+#[test]
+fn long_scripts_end_in_bounded_time() {
+    let begin = std::time::Instant::now();
+    let big = "x".repeat(200_000);
+    for text in [
+        "for a in b; do ".repeat(60_000),
+        "[[ a && ".repeat(100_000),
+        format!("echo {big} > f; {}", "cat f; ".repeat(50_000)),
+        format!("echo {big} > f; {}", "cat f >> f; ".repeat(1_000)),
+        format!("echo {big} > f; {}", "sed -i s/x/xx/g f; ".repeat(1_000)),
+        "if [ a = b ]; then ".repeat(40_000),
+        format!(
+            "{} f0",
+            (0..2_000)
+                .map(|n| format!("f{n}() {{ f{}; f{}; }}; ", n + 1, n + 1))
+                .collect::<String>()
+        ),
+        "cat <<E > f\n".repeat(60_000),
+        (0..30_000)
+            .map(|n| format!("echo a > /f{n}\n"))
+            .collect::<String>(),
+        "for a in 1 2 3 4 5 6 7 8; do ".repeat(8) + ":" + &"; done".repeat(8),
+    ] {
+        let _ = script(&text);
+    }
+    assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
+}

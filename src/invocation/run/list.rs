@@ -10,6 +10,9 @@ use super::{DEEPEST, Next, Runner, Site, Variable, bare_text};
 /// Rounds of a loop that are followed.
 const MOST_ROUNDS: usize = 64;
 
+/// Tokens of a question with `&&` in it.
+const LONGEST_QUESTION: usize = 256;
+
 /// One command of a list.
 struct Segment<'t> {
     command: &'t [Token],
@@ -34,7 +37,7 @@ impl<'t> Segment<'t> {
         let mut long = false;
         if opens
             && !rest[..length].iter().any(closes)
-            && let Some(more) = rest[length..].iter().position(closes)
+            && let Some(more) = rest[length..].iter().take(LONGEST_QUESTION).position(closes)
         {
             long = true;
             length += more + 1;
@@ -139,13 +142,21 @@ impl<'a> Runner<'a, '_> {
 
     /// `for NAME in a b; do … done` over words that are known: the body runs for each. False where that cannot be said.
     fn each(&mut self, command: &[Token], tokens: &[Token], at: &mut usize, flow: &Flow) -> bool {
+        if self.bytes == 0 {
+            return false;
+        }
         let (Some(name), Some("in")) = (
             command.get(1).and_then(bare_text),
             command.get(2).and_then(bare_text),
         ) else {
             return false;
         };
-        let Some(end) = end_of_loop(tokens, *at) else {
+        // Loops within loops would search the same tokens again and again.
+        let end = end_of_loop(tokens, *at);
+        if !self.spend(end.unwrap_or(tokens.len()).saturating_sub(*at)) {
+            return false;
+        }
+        let Some(end) = end else {
             return false;
         };
         let body = &tokens[*at..end];

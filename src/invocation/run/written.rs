@@ -89,6 +89,9 @@ impl<'a> Runner<'a, '_> {
 
     /// What a command does to files and to the pipe behind it.
     pub(super) fn follow_files(&mut self, words: &[Word<'a>], streams: Streams, conditional: bool) {
+        if self.bytes == 0 {
+            return;
+        }
         let name = words
             .first()
             .map(|word| base_name(&word.text))
@@ -158,7 +161,10 @@ impl<'a> Runner<'a, '_> {
         };
         match streams.into {
             Some((path, append)) => self.write(path, append, output, conditional),
-            None => self.piped = Some(output),
+            None => {
+                let bytes = output.as_ref().map_or(0, String::len);
+                self.piped = self.spend(bytes).then_some(output);
+            }
         }
     }
 

@@ -123,7 +123,7 @@ pub struct Invocation<'a> {
     /// Whether a shell runs it (then words cannot be appended to `args`).
     pub script: bool,
     /// Files that the script writes before, with their last text or why that is not known.
-    written: Vec<(String, run::WrittenText)>,
+    written: std::collections::BTreeMap<String, run::WrittenText>,
 }
 
 impl Invocation<'_> {
@@ -136,8 +136,8 @@ impl Invocation<'_> {
         path: &str,
     ) -> Result<&'s str, String> {
         let name = path.strip_prefix("./").unwrap_or(path);
-        match self.written.iter().rev().find(|(known, _)| known == name) {
-            Some((_, text)) => text.as_deref().map_err(Clone::clone),
+        match self.written.get(name) {
+            Some(text) => text.as_deref().map_err(Clone::clone),
             None => files::read(pod, container, sources, path),
         }
     }

@@ -1,6 +1,7 @@
 //! Follows a command line to the programs that it starts: through wrappers, shells and their scripts.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::environment::Found;
@@ -39,7 +40,7 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) opaque: Option<String>,
     pub(super) script: bool,
     /// Files that the script wrote, the last text of each.
-    pub(super) written: Vec<(String, written::Text)>,
+    pub(super) written: BTreeMap<String, written::Text>,
     /// The folder that the script changed to.
     folder: Option<String>,
     functions: Vec<(String, Rc<[Token]>)>,
@@ -105,7 +106,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             commands: Vec::new(),
             opaque: None,
             script: false,
-            written: Vec::new(),
+            written: BTreeMap::new(),
             folder: None,
             functions: Vec::new(),
             ended: false,
@@ -206,7 +207,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         let word = words.get(at)?;
         let path = self.absolute(&word.text);
         let known = word.certainty == Certainty::Known && path.starts_with('/');
-        if !known && !self.written.iter().any(|(file, _)| *file == path) {
+        if !known && !self.written.contains_key(&path) {
             return None;
         }
         let text = self.file(&word.text).ok()?;

@@ -24,6 +24,8 @@ enum Outcome {
 
 /// One `if` or loop that is open.
 struct Branch {
+    /// Whether what is around it runs.
+    around: Run,
     /// Whether the present section runs.
     section: Run,
     /// Whether an earlier section of it ran.
@@ -52,7 +54,9 @@ impl Default for Flow {
 
 impl Flow {
     pub(super) fn begin(&mut self) {
+        let around = self.enclosing();
         self.branches.push(Branch {
+            around,
             section: Run::Yes,
             taken: Run::No,
             is_loop: false,
@@ -61,7 +65,9 @@ impl Flow {
     }
 
     pub(super) fn begin_loop(&mut self) {
+        let around = self.enclosing();
         self.branches.push(Branch {
+            around,
             section: Run::Perhaps,
             taken: Run::Perhaps,
             is_loop: true,
@@ -129,12 +135,13 @@ impl Flow {
             ("&&", Outcome::Open) | ("||", Outcome::Open | Outcome::Step) => Run::Perhaps,
             _ => Run::Yes,
         };
-        let sections = self.branches.iter().map(|branch| branch.section);
-        sections.fold(joined, |all, one| match (all, one) {
-            (Run::No, _) | (_, Run::No) => Run::No,
-            (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
-            _ => Run::Yes,
-        })
+        both(joined, self.enclosing())
+    }
+
+    /// Whether the present section runs, with all that it stands in.
+    fn enclosing(&self) -> Run {
+        let innermost = self.branches.last();
+        innermost.map_or(Run::Yes, |branch| both(branch.around, branch.section))
     }
 
     /// A question was asked.
@@ -156,6 +163,15 @@ impl Flow {
     pub(super) fn step(&mut self, conditional: bool) {
         let open = conditional && self.operator == "&&" || self.negated;
         self.last = if open { Outcome::Open } else { Outcome::Step };
+    }
+}
+
+/// What runs only where two things do.
+fn both(one: Run, other: Run) -> Run {
+    match (one, other) {
+        (Run::No, _) | (_, Run::No) => Run::No,
+        (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
+        _ => Run::Yes,
     }
 }
 

@@ -63,8 +63,8 @@ impl<'a> Runner<'a, '_> {
     /// The text of a file: what the script wrote, else what is mounted.
     pub(super) fn file(&self, path: &str) -> Result<Cow<'a, str>, String> {
         let path = self.absolute(path);
-        match self.written.iter().rev().find(|(known, _)| *known == path) {
-            Some((_, text)) => text.clone().map(Cow::Owned),
+        match self.written.get(&path) {
+            Some(text) => text.clone().map(Cow::Owned),
             None => (self.files)(&path).map(Cow::Borrowed),
         }
     }
@@ -83,8 +83,7 @@ impl<'a> Runner<'a, '_> {
         {
             return;
         }
-        self.written.retain(|(known, _)| *known != path);
-        self.written.push((path, text));
+        self.written.insert(path, text);
     }
 
     /// What a command does to files and to the pipe behind it.

@@ -158,12 +158,11 @@ impl<'a> Runner<'a, '_> {
             "sed" => return self.sed(words, conditional),
             _ => Err(format!("{name} writes it when the script runs")),
         };
-        match streams.into {
-            Some((path, append)) => self.write(path, append, output, conditional),
-            None => {
-                let bytes = output.as_ref().map_or(0, String::len);
-                self.piped = self.spend(bytes).then_some(output);
-            }
+        if let Some((path, append)) = streams.into {
+            self.write(path, append, output, conditional);
+        } else {
+            let bytes = output.as_ref().map_or(0, String::len);
+            self.piped = self.spend(bytes).then_some(output);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::engine::image::Image;
 use crate::engine::reader::Context;
-use crate::engine::{MemoryKind, Reading, Version};
+use crate::engine::{MemoryKind, Reading, Role, Version};
 
 /// Whether the fraction means the whole GPU and another server of the pod is on it, or a stated share of the device
 /// looks too small for the weights.
@@ -22,6 +22,7 @@ fn shares_with_earlier(context: &Context<'_>, version: Option<Version>) -> bool 
     });
     // With a request of its own it has a device of its own.
     whole
+        && context.placed.role == Role::Container
         && context.slots().is_none()
         && context
             .pod

@@ -1,7 +1,7 @@
 //! Shapes in which manifests start engines: scripts that write files, ask questions and call functions, wrappers of
 //! other projects, and kinds whose operators make the pods.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::format_collect, reason = "a test")]
 
 use std::collections::BTreeMap;
 

@@ -99,6 +99,14 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         let written = command.words.get(first..).unwrap_or_default();
         reading.findings.extend(wrapper::dropped(context, written));
     }
+    if start == Start::Wrapper(wrapper::KAITO)
+        && let Some(unread) = wrapper::unread_file(context, command.words.get(first..).unwrap_or_default())
+    {
+        reading.unresolved.push(unread);
+        if reading.resolvable == Resolvable::Full {
+            reading.resolvable = Resolvable::Partial;
+        }
+    }
     // Without the option the script measures what is free and takes nearly all of it.
     if start == Start::Wrapper(wrapper::KAITO) && reading.memory.source == MemorySource::Default {
         reading.memory.source = MemorySource::EngineAuto;

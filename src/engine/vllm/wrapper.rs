@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::Start;
 use super::options::{self, Entrypoint};
+use crate::engine::Unresolved;
 use crate::engine::image::Image;
 use crate::engine::reader::Context;
 use crate::finding::{Code, Finding};
@@ -251,31 +252,40 @@ pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding>
 
 /// The section `vllm` of its configuration file comes after the command line, and so wins.
 fn kaito<'w>(context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>> {
-    let at = words.iter().position(|word| {
-        word.text == "--kaito-config-file" || word.text.starts_with("--kaito-config-file=")
-    })?;
-    let path = match words[at].text.split_once('=') {
-        Some((_, path)) => path,
-        None => &*words.get(at + 1)?.text,
-    };
+    // Without the file the command line is the best that is known; `unread_file` says so.
+    let text = context.file(kaito_file(words)?).ok()?;
+    let file: serde_json::Value = serde_saphyr::from_str(text).ok()?;
+    let section = file.get("vllm").and_then(serde_json::Value::as_object);
     let mut all = words.to_vec();
-    let file = context.file(path).map(|text| {
-        serde_saphyr::from_str::<serde_json::Value>(text)
-            .ok()
-            .unwrap_or_default()
-    });
-    match file {
-        Ok(file) => {
-            let section = file.get("vllm").and_then(serde_json::Value::as_object);
-            for (key, value) in section.into_iter().flatten() {
-                let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                all.push(owned(format!("--{key}={value}")));
-            }
-        }
-        // Without the file the command line is the best that is known; the reading says so.
-        Err(_) => return None,
+    for (key, value) in section.into_iter().flatten() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        all.push(owned(format!("--{key}={value}")));
     }
     Some(all)
+}
+
+/// The file of `--kaito-config-file`.
+fn kaito_file<'v>(words: &'v [Word<'_>]) -> Option<&'v str> {
+    const NAME: &str = "--kaito-config-file";
+    words.iter().enumerate().find_map(|(index, word)| {
+        let rest = word.text.strip_prefix(NAME)?;
+        match rest.strip_prefix('=') {
+            Some(path) => Some(path),
+            None if rest.is_empty() => words.get(index + 1).map(|word| &*word.text),
+            None => None,
+        }
+    })
+}
+
+/// A configuration file that may override the command line, and cannot be read.
+pub(super) fn unread_file(context: &Context<'_>, words: &[Word<'_>]) -> Option<Unresolved> {
+    let path = kaito_file(words)?;
+    let reason = context.file(path).err()?;
+    Some(Unresolved {
+        field: "kaito-config-file".to_owned(),
+        reason: format!("the file {path} may override the command line: {reason}"),
+        decides_memory: false,
+    })
 }
 
 #[cfg(test)]

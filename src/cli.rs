@@ -20,13 +20,19 @@ mod state;
 mod top;
 mod webhook_config;
 
-/// Why a command could not do its work.
+/// Why a command could not do its work: one line for each thing that is wrong.
 #[derive(Debug)]
 struct Failure(String);
 
 impl Failure {
     fn new(message: impl Into<String>) -> Self {
         Self(message.into())
+    }
+
+    /// All of them in one.
+    fn joined(failures: Vec<Self>) -> Self {
+        let lines: Vec<String> = failures.into_iter().map(|failure| failure.0).collect();
+        Self(lines.join("\n"))
     }
 }
 

@@ -152,7 +152,8 @@ impl<F: Facts> Cluster<F> {
             "watches pods",
             Box::pin(async move {
                 // Whether a pod's ConfigMaps may be read can depend on the labels of its namespace.
-                freshness.wait_for(&[Watched::Namespaces]).await;
+                // A pod that is not bound yet finds its tentative place among the nodes that are known.
+                freshness.wait_for(&[Watched::Namespaces, Watched::Nodes]).await;
                 pods.follow(&mut pod_fold).await;
             }),
         );

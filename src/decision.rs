@@ -7,9 +7,9 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde::Serialize;
 
-use crate::demand::Demand;
+use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
-use crate::finding::{Finding, Severity};
+use crate::finding::{Code, Finding, Severity};
 use crate::ledger::{Ledger, Reservation};
 use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
 use crate::units::{Mib, Share};
@@ -140,22 +140,26 @@ impl Verdict {
         }
     }
 
-    /// Puts the findings in order and draws the conclusion that the policy's mode allows.
+    /// Puts the findings in order and draws the conclusion that the policy's mode allows. `may_deny` is false where the
+    /// change itself is never denied (an UPDATE that asks for no more, a change of scale).
     fn conclude(mut self, mode: Mode, may_deny: bool) -> Self {
-        let worst = self.findings.iter().map(|finding| finding.severity).max();
-        if worst == Some(Severity::Error) {
-            let denies = mode == Mode::Enforce && may_deny;
-            self.admit = !denies;
-            if !denies {
-                self.would_deny = true;
-                for finding in &mut self.findings {
-                    finding.severity = finding.severity.min(Severity::Warning);
-                }
-            }
-        }
-        let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
+        // Errors first, also those that are let through: answers carry a few findings only.
         self.findings
             .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
+        let errors = self
+            .findings
+            .first()
+            .is_some_and(|worst| worst.severity == Severity::Error);
+        self.admit = !errors || !may_deny || mode != Mode::Enforce;
+        self.would_deny = errors && may_deny && self.admit;
+        if self.admit {
+            for finding in &mut self.findings {
+                finding.severity = finding.severity.min(Severity::Warning);
+            }
+        } else {
+            self.reservation = None;
+        }
+        let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
         for finding in self.findings {
             let known = told.iter().any(|other| {
                 other.code == finding.code && other.path == finding.path && other.message == finding.message
@@ -165,9 +169,6 @@ impl Verdict {
             }
         }
         self.findings = told;
-        if !self.admit {
-            self.reservation = None;
-        }
         self
     }
 }
@@ -212,28 +213,92 @@ pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) 
 /// Places it against the ledger. Changes nothing.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let question = &prepared.question;
+    let workload = &question.workload;
+    // What is being deleted frees memory, whatever is written in it. What a controller owns was judged with its owner,
+    // and its pods will be judged one by one.
+    let owned = workload.kind != WorkloadKind::Pod && workload.controller.is_some();
+    if workload.deleting || owned {
+        return Verdict::not_ours();
+    }
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() => return Verdict::not_ours(),
         Ok(demand) => demand,
         Err(malformed) => {
             return Verdict {
-                admit: prepared.question.scale_only,
+                admit: question.scale_only,
                 judged: true,
                 malformed: Some(malformed.clone()),
                 ..Verdict::default()
             };
         }
     };
-    let question = &prepared.question;
-    if question.workload.deleting {
-        return Verdict::not_ours();
+    let old = prepared.old_demand.as_ref();
+    if workload.kind == WorkloadKind::Pod {
+        pod::judge(question, demand, old, ledger)
+    } else {
+        workload::judge(question, demand, old, ledger)
     }
-    if question.workload.kind == WorkloadKind::Pod {
-        return pod::judge(question, demand, prepared.old_demand.as_ref(), ledger);
+}
+
+/// Whether an amount cannot be told that could be before: what it takes may then be more than it was.
+fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
+    let unreadable = |demand: &Demand| -> Vec<(String, Code)> {
+        let parts = demand
+            .claims
+            .iter()
+            .flat_map(|claim| claim.parts.iter().map(move |part| (claim, part)));
+        parts
+            .filter_map(|(claim, part)| match &part.amount {
+                Amount::Unknown { code, .. } => Some((claim.container.clone(), *code)),
+                Amount::Uncapped { .. } => Some((claim.container.clone(), Code::Vg206)),
+                Amount::OfTotal { .. } | Amount::Absolute(_) => None,
+            })
+            .collect()
+    };
+    let before = unreadable(old);
+    unreadable(new).iter().any(|now| !before.contains(now))
+}
+
+/// Says which default an engine had and which it has, where nobody wrote a fraction and another release came.
+fn changed_defaults(old: &Demand, new: &Demand) -> Vec<String> {
+    let default = |part: &Part| match &part.amount {
+        Amount::OfTotal {
+            fraction,
+            by_default: true,
+        } => Some(fraction.clone()),
+        _ => None,
+    };
+    let mut sentences = Vec::new();
+    for claim in &new.claims {
+        let before = old
+            .claims
+            .iter()
+            .find(|before| before.container == claim.container && before.resource == claim.resource);
+        let Some(before) = before else { continue };
+        for (then, now) in before.parts.iter().zip(&claim.parts) {
+            if let (Some(was), Some(is)) = (default(then), default(now))
+                && was != is
+            {
+                sentences.push(format!(
+                    "container {}: the default of {} was {was} in the old image and is {is} in the new one",
+                    claim.container, now.engine
+                ));
+            }
+        }
     }
-    // What a controller owns was judged with its owner, and its pods will be judged one by one.
-    if question.workload.controller.is_some() {
-        return Verdict::not_ours();
+    sentences.dedup();
+    sentences
+}
+
+/// Adds the sentences to every error about an amount.
+fn tell_changed_defaults(findings: &mut [Finding], old: Option<&Arc<Demand>>, new: &Demand) {
+    let Some(old) = old else { return };
+    let sentences = changed_defaults(old, new);
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| matches!(finding.code, Code::Vg201 | Code::Vg207))
+    {
+        finding.details.extend(sentences.iter().cloned());
     }
-    workload::judge(question, demand, prepared.old_demand.as_ref(), ledger)
 }

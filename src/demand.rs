@@ -114,6 +114,10 @@ impl Demand {
     ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
         for placed in engine::containers(pod) {
+            // Most containers name no such resource at all.
+            if !slots::names_any(placed.container) {
+                continue;
+            }
             let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() {
                 continue;

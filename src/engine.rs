@@ -12,7 +12,11 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+pub mod argparse;
+mod edit;
+mod fraction;
 mod image;
+mod line;
 mod llama_cpp;
 mod lmdeploy;
 mod nim;
@@ -21,11 +25,13 @@ mod other;
 mod ray;
 mod read;
 mod reader;
-mod sglang;
+mod refusals;
+pub mod sglang;
 mod tei;
 mod tensorrt_llm;
 mod tgi;
 mod triton;
+mod variables;
 pub mod vllm;
 
 pub use read::{config_maps, read};
@@ -259,7 +265,8 @@ pub struct MemoryRequest {
     pub value: Option<String>,
     /// Where it comes from.
     pub source: MemorySource,
-    /// The amount as a usable fraction: for [`MemoryKind::OfTotal`] with a value in range, else `None`.
+    /// The amount as a usable fraction: for [`MemoryKind::OfTotal`] and [`MemoryKind::OfFree`] with a value in range, else
+    /// `None`.
     pub fraction: Option<Fraction>,
     /// The amount in MiB for [`MemoryKind::Absolute`], per device.
     pub absolute: Option<Mib>,

@@ -15,6 +15,24 @@ mod code;
 
 pub use code::Code;
 
+/// Longest name that a sentence carries whole, in characters.
+const LONGEST_NAME: usize = 48;
+
+/// A name for a sentence: whole, or its beginning.
+pub(crate) fn short(name: &str) -> String {
+    shortened(name, LONGEST_NAME)
+}
+
+/// A text of at most `most` characters: whole, or its beginning and `…`.
+pub(crate) fn shortened(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let mut cut: String = text.chars().take(most).collect();
+    cut.push('…');
+    cut
+}
+
 /// How much a finding weighs. Ordered: the larger the worse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]

@@ -14,6 +14,8 @@ use crate::policy::PolicySet;
 use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
 
+#[cfg(test)]
+mod consistency;
 pub mod devices;
 mod holder;
 pub(crate) mod nodes;
@@ -64,14 +66,22 @@ pub struct Ledger {
     policies: Arc<PolicySet>,
     pub(crate) nodes: Nodes,
     holders: BTreeMap<Arc<str>, Holder>,
-    /// Namespace and name to UID, for holders of both kinds.
-    names: BTreeMap<(Arc<str>, Arc<str>), Arc<str>>,
+    /// Namespace, name and UID of each holder. A pod that is replaced under its name stands here twice for a while.
+    names: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)>,
     /// Bound pods by node, whether the node is known or not.
     bound: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Reservations: holders that the API server has not shown.
     unseen: BTreeSet<Arc<str>>,
+    /// Holders with an UPDATE that the API server has not shown.
+    raised: BTreeSet<Arc<str>>,
     /// Holders by the UID of their managing controller.
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
+    unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
+    crowded: BTreeSet<Arc<str>>,
+    /// Nodes on which something became free while pods wait in `unplaced`.
+    freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     order: u64,
 }
@@ -84,10 +94,14 @@ impl Ledger {
             policies,
             nodes: Nodes::default(),
             holders: BTreeMap::new(),
-            names: BTreeMap::new(),
+            names: BTreeSet::new(),
             bound: BTreeMap::new(),
             unseen: BTreeSet::new(),
+            raised: BTreeSet::new(),
             controlled: BTreeMap::new(),
+            unplaced: BTreeSet::new(),
+            crowded: BTreeSet::new(),
+            freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             order: 0,
         }
@@ -104,19 +118,39 @@ impl Ledger {
     pub fn set_policies(&mut self, policies: Arc<PolicySet>) {
         self.policies = policies;
         let nodes: Vec<GpuNode> = self.nodes.iter().map(|(_, entry)| entry.node.clone()).collect();
+        let names: Vec<Arc<str>> = self.nodes.iter().map(|(name, _)| name.clone()).collect();
+        let mut guests = Vec::new();
+        for uid in self.holders.keys().cloned().collect::<Vec<_>>() {
+            let was = self.discharge(&uid);
+            match self.holders.get(&uid) {
+                Some(holder) if holder.movable() || holder.node != was => {
+                    guests.push((holder.order, uid, was));
+                }
+                _ => {}
+            }
+        }
         self.nodes = Nodes::default();
+        self.crowded.clear();
         for node in nodes {
-            self.set_node(node);
+            self.nodes.set(node, &self.policies);
         }
-        let unplaced: Vec<Arc<str>> = self
-            .holders
-            .values()
-            .filter(|holder| holder.movable())
-            .map(|holder| holder.uid.clone())
+        let bound: Vec<(Arc<str>, Arc<str>)> = self
+            .bound
+            .iter()
+            .flat_map(|(node, uids)| uids.iter().map(|uid| (uid.clone(), node.clone())))
             .collect();
-        for uid in unplaced {
-            self.place_again(&uid);
+        let away: BTreeSet<&Arc<str>> = guests.iter().map(|(_, uid, _)| uid).collect();
+        for (uid, node) in bound.iter().filter(|(uid, _)| !away.contains(uid)) {
+            self.account(uid, node);
         }
+        guests.sort();
+        for (_, uid, was) in guests {
+            self.lodge(&uid, was.as_ref());
+        }
+        for name in names {
+            self.settle(&name);
+        }
+        self.fill_freed();
     }
 
     /// Labels of a namespace, with the name that the API server always adds.
@@ -131,12 +165,26 @@ impl Ledger {
 
     /// A namespace appeared or changed its labels.
     pub fn set_namespace(&mut self, name: &str, labels: BTreeMap<String, String>) {
-        self.namespaces.insert(name.to_owned(), labels);
+        let before = self.namespaces.insert(name.to_owned(), labels);
+        if before.as_ref() != self.namespaces.get(name) {
+            self.weigh_namespace(name);
+        }
+    }
+
+    /// The policy of a namespace's pods can be another one now.
+    fn weigh_namespace(&mut self, name: &str) {
+        let pods: Vec<Arc<str>> = self.in_namespace(name).map(|holder| holder.uid.clone()).collect();
+        for uid in pods {
+            self.account_again(&uid);
+        }
+        self.fill_freed();
     }
 
     /// A namespace is gone.
     pub fn remove_namespace(&mut self, name: &str) {
-        self.namespaces.remove(name);
+        if self.namespaces.remove(name).is_some() {
+            self.weigh_namespace(name);
+        }
     }
 
     /// A node appeared or changed.
@@ -146,39 +194,63 @@ impl Ledger {
         if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
             return;
         }
-        let mut here: BTreeSet<Arc<str>> = self
+        let accounted = self
             .nodes
             .get(&name)
             .map(|entry| entry.accounted.clone())
             .unwrap_or_default();
-        here.extend(self.bound.get(&name).into_iter().flatten().cloned());
+        let mut guests = Vec::new();
+        for uid in accounted {
+            self.discharge(&uid);
+            if let Some(holder) = self
+                .holders
+                .get(&uid)
+                .filter(|holder| holder.node.as_ref() != Some(&name))
+            {
+                guests.push((holder.order, uid));
+            }
+        }
         self.nodes.set(node, &self.policies);
-        for uid in here {
-            if let Some(holder) = self.holders.get_mut(&uid) {
-                // A bound pod whose excess was placed elsewhere comes back to where it stands.
-                let elsewhere = holder.place.as_ref().is_some_and(|place| *place != name);
-                if elsewhere {
-                    continue;
-                }
-                holder.place = None;
+        for uid in self.bound.get(&name).cloned().unwrap_or_default() {
+            // One that is accounted elsewhere, because it found this node full, comes back when there is room.
+            if self
+                .holders
+                .get(&uid)
+                .is_some_and(|holder| holder.place.is_none())
+            {
                 self.account(&uid, &name);
             }
         }
+        // Whether the others may still stand here is asked anew: labels, slots and memory can be others now.
+        guests.sort();
+        for (_, uid) in guests {
+            self.lodge(&uid, Some(&name));
+        }
         self.settle(&name);
+        self.freed(&name);
+        self.fill_freed();
     }
 
-    /// A node is gone. Its bound pods stay known until they are gone too; tentative places move.
+    /// A node is gone. Its bound pods stay known until they are gone too; what was only accounted there moves.
     pub fn remove_node(&mut self, name: &str) {
-        let Some(entry) = self.nodes.remove(name) else {
+        let Some(entry) = self.nodes.get(name) else {
             return;
         };
-        for uid in entry.accounted {
-            if let Some(holder) = self.holders.get_mut(&uid) {
-                holder.place = None;
-                holder.standings.clear();
-            }
-            self.place_again(&uid);
+        let mut here: Vec<(u64, Arc<str>)> = entry
+            .accounted
+            .iter()
+            .filter_map(|uid| Some((self.holders.get(uid)?.order, uid.clone())))
+            .collect();
+        for (_, uid) in &here {
+            self.discharge(uid);
         }
+        self.nodes.remove(name);
+        self.crowded.remove(name);
+        here.sort();
+        for (_, uid) in here {
+            self.lodge(&uid, None);
+        }
+        self.fill_freed();
     }
 
     /// A pod was seen, as the API server has it now. Ends its reservation.
@@ -209,6 +281,15 @@ impl Ledger {
             .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
+        let demand = Arc::new(demand);
+        let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
+        let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
+        if let Some((raised, _)) = raise.take_if(|(raised, _)| *raised == demand) {
+            recorded = Some(raised);
+        }
+        if raise.is_some() {
+            self.raised.insert(uid.clone());
+        }
         let holder = Holder {
             uid: uid.clone(),
             namespace: Arc::from(pod.metadata.namespace.as_str()),
@@ -216,8 +297,9 @@ impl Ledger {
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: Arc::new(demand),
-            recorded: previous.as_ref().and_then(|holder| holder.recorded.clone()),
+            demand,
+            recorded,
+            raise,
             // Once bound, the pod's own nodeName says where it went, not where it could have gone.
             constraints: match (&node, admitted_here) {
                 (None, _) => Some(constraints(pod)),
@@ -250,12 +332,18 @@ impl Ledger {
                 self.account(&uid, &node);
                 self.settle(&node);
             }
-            (None, Some(place)) if self.nodes.get(&place).is_some() => {
-                self.account(&uid, &place);
-                self.settle(&place);
+            (None, was) => {
+                // The place that admission found is kept even where it is crowded by now.
+                match was.filter(|was| self.may_stand(&uid, was)) {
+                    Some(was) => {
+                        self.account(&uid, &was);
+                        self.settle(&was);
+                    }
+                    None => self.place_again(&uid),
+                }
             }
-            (None, _) => self.place_again(&uid),
         }
+        self.fill_freed();
     }
 
     /// A pod is gone.
@@ -264,6 +352,7 @@ impl Ledger {
         if let Some(node) = holder.node {
             self.settle(&node);
         }
+        self.fill_freed();
     }
 
     /// Takes what an admitted verdict reserved. A reservation of the same namespace and name is replaced: the API server
@@ -272,53 +361,118 @@ impl Ledger {
         let uid: Arc<str> = Arc::from(reservation.uid.as_str());
         let namespace: Arc<str> = Arc::from(reservation.namespace.as_str());
         let name: Arc<str> = Arc::from(reservation.name.as_str());
-        let replaced = self
-            .names
-            .get(&(namespace.clone(), name.clone()))
-            .filter(|other| **other != uid)
-            .filter(|other| self.holders.get(*other).is_some_and(|holder| !holder.seen))
-            .cloned();
-        if let Some(other) = replaced {
+        let replaced: Vec<Arc<str>> = self
+            .named(&namespace, &name)
+            .filter(|other| other.uid != uid && !other.seen)
+            .map(|other| other.uid.clone())
+            .collect();
+        for other in replaced {
             self.take_out(&other);
         }
         for (moved, to) in &reservation.moves {
             self.move_to(moved, to);
         }
-        let previous = self.take_out(&uid);
+        if self.holders.get(&uid).is_some_and(|holder| holder.seen) {
+            self.raise(&uid, reservation, now);
+        } else {
+            self.reserve(&uid, reservation, now);
+        }
+        self.fill_freed();
+    }
+
+    /// A pod that exists may take more than it was read to take, until the watch shows the change, or time shows that it
+    /// was not stored.
+    fn raise(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
+        let Some(holder) = self.holders.get_mut(uid) else {
+            return;
+        };
+        holder.raise = Some((reservation.demand, now));
+        self.raised.insert(uid.clone());
+        let place = holder.node.clone().or(reservation.place).or(holder.place.clone());
+        self.discharge(uid);
+        match place {
+            Some(place) => {
+                self.account(uid, &place);
+                self.settle(&place);
+            }
+            None => self.place_again(uid),
+        }
+    }
+
+    fn reserve(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
+        let previous = self.take_out(uid);
         self.order += 1;
-        let (node, seen) = previous
-            .as_ref()
-            .map_or((None, false), |old| (old.node.clone(), old.seen));
         self.put_in(Holder {
             uid: uid.clone(),
-            namespace,
-            name,
+            namespace: Arc::from(reservation.namespace.as_str()),
+            name: Arc::from(reservation.name.as_str()),
             labels: reservation.labels,
             workload: reservation.workload,
             controller: reservation.controller,
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
+            raise: None,
             constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),
-            seen,
+            seen: false,
             terminating: false,
             admitted_here: true,
             since: now,
-            order: previous.as_ref().map_or(self.order, |old| old.order),
-            node: node.clone(),
+            order: previous.map_or(self.order, |old| old.order),
+            node: None,
         });
-        if let Some(place) = node.or(reservation.place) {
-            self.account(&uid, &place);
+        match reservation.place {
+            Some(place) => self.account(uid, &place),
+            None => self.place_again(uid),
+        }
+    }
+
+    /// Ends what UPDATEs admitted before `before` added, where the watch has not shown it: something else refused them.
+    /// The caller knows that the watch has told all of that time.
+    pub fn end_raises(&mut self, before: Moment) {
+        let over: Vec<Arc<str>> = self
+            .raised
+            .iter()
+            .filter(|uid| {
+                let raise = self.holders.get(*uid).and_then(|holder| holder.raise.as_ref());
+                raise.is_none_or(|(_, since)| *since < before)
+            })
+            .cloned()
+            .collect();
+        for uid in over {
+            self.end_raise(&uid);
+        }
+        self.fill_freed();
+    }
+
+    fn end_raise(&mut self, uid: &Arc<str>) {
+        self.raised.remove(uid);
+        if let Some(holder) = self.holders.get_mut(uid) {
+            holder.raise = None;
+            self.account_again(uid);
+        }
+    }
+
+    /// What a holder takes may have changed; its place stays, unless that is crowded now.
+    fn account_again(&mut self, uid: &Arc<str>) {
+        if let Some(place) = self.discharge(uid) {
+            self.account(uid, &place);
+            self.settle(&place);
         }
     }
 
     /// Gives a reservation back: the caller went away before our answer, or the pod was never stored. A pod that the API
     /// server has shown meanwhile stays.
     pub fn release(&mut self, uid: &str) {
-        if self.holders.get(uid).is_some_and(|holder| !holder.seen) {
-            self.take_out(uid);
+        match self.holders.get(uid) {
+            Some(holder) if !holder.seen => {
+                self.take_out(uid);
+            }
+            Some(holder) if holder.raise.is_some() => self.end_raise(&holder.uid.clone()),
+            _ => return,
         }
+        self.fill_freed();
     }
 
     /// Reservations made before `before`: the caller asks the API server whether the pod exists.
@@ -336,10 +490,12 @@ impl Ledger {
         self.of_controller(controller_uid).any(|holder| !holder.seen)
     }
 
-    /// Makes room for one more pod of a controller that wants `wants` pods at once: with it, pods seen and reservations
-    /// may not be more than that, and the oldest reservations end. Pods that are Terminating are not counted, as their
-    /// controller does not count them either.
-    pub fn trim(&mut self, controller_uid: &str, wants: u32) -> Vec<Stale> {
+    /// Reservations of a controller that it can no longer mean when it creates one more pod and wants `wants` at once:
+    /// the oldest, and none from after `before`. Pods that are Terminating are not counted, as their controller does not
+    /// count them either. What is known here can be older than what the controller knows: before one of these ends, the
+    /// caller asks the API server whether its pod exists.
+    #[must_use]
+    pub fn surplus(&self, controller_uid: &str, wants: u32, before: Moment) -> Vec<Stale> {
         let active = self
             .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
@@ -352,11 +508,11 @@ impl Ledger {
             .collect();
         waiting.sort_by_key(|holder| holder.order);
         let excess = (waiting.len() + 1).saturating_sub(allowed);
-        let ended: Vec<Stale> = waiting.into_iter().take(excess).map(Stale::of).collect();
-        for stale in &ended {
-            self.release(&stale.uid);
-        }
-        ended
+        let oldest = waiting.into_iter().take(excess);
+        oldest
+            .filter(|holder| holder.since < before)
+            .map(Stale::of)
+            .collect()
     }
 
     fn of_controller(&self, uid: &str) -> impl Iterator<Item = &Holder> {
@@ -370,10 +526,20 @@ impl Ledger {
     /// Holders of one namespace.
     pub(crate) fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = &Holder> {
         let namespace: Arc<str> = Arc::from(namespace);
+        let nothing: Arc<str> = Arc::from("");
         self.names
-            .range((namespace.clone(), Arc::from(""))..)
-            .take_while(move |((of, _), _)| *of == namespace)
-            .filter_map(|(_, uid)| self.holders.get(uid))
+            .range((namespace.clone(), nothing.clone(), nothing)..)
+            .take_while(move |(of, _, _)| *of == namespace)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
+    }
+
+    /// Holders of one name: more than one while a pod is replaced.
+    pub(crate) fn named<'a>(&'a self, namespace: &'a str, name: &'a str) -> impl Iterator<Item = &'a Holder> {
+        let first = (Arc::from(namespace), Arc::from(name), Arc::from(""));
+        self.names
+            .range(first..)
+            .take_while(move |(of, called, _)| **of == *namespace && **called == *name)
+            .filter_map(|(_, _, uid)| self.holders.get(uid))
     }
 
     /// How many reservations wait to be seen.
@@ -426,23 +592,22 @@ impl Ledger {
         let now = self
             .weigh(&holder.demand, &labels, &holder.labels, class)
             .standings;
-        match &holder.recorded {
-            Some(recorded) if !Arc::ptr_eq(recorded, &holder.demand) => {
-                let then = self.weigh(recorded, &labels, &holder.labels, class).standings;
-                now.into_iter()
+        let raise = holder.raise.as_ref().map(|(demand, _)| demand);
+        let others = holder.recorded.iter().chain(raise);
+        others
+            .filter(|other| !Arc::ptr_eq(other, &holder.demand))
+            .fold(now, |most, other| {
+                let then = self.weigh(other, &labels, &holder.labels, class).standings;
+                most.into_iter()
                     .zip(then)
-                    .map(|(now, then)| now.at_least(then))
+                    .map(|(most, then)| most.at_least(then))
                     .collect()
-            }
-            _ => now,
-        }
+            })
     }
 
     fn put_in(&mut self, holder: Holder) {
-        self.names.insert(
-            (holder.namespace.clone(), holder.name.clone()),
-            holder.uid.clone(),
-        );
+        self.names
+            .insert((holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
         if let Some(node) = &holder.node {
             self.bound
                 .entry(node.clone())
@@ -458,20 +623,23 @@ impl Ledger {
                 .or_default()
                 .insert(holder.uid.clone());
         }
+        if holder.movable() && holder.place.is_none() {
+            self.unplaced.insert((holder.order, holder.uid.clone()));
+        }
         self.holders.insert(holder.uid.clone(), holder);
     }
 
     fn take_out(&mut self, uid: &str) -> Option<Holder> {
         self.discharge(uid);
         let holder = self.holders.remove(uid)?;
+        self.unplaced.remove(&(holder.order, holder.uid.clone()));
+        self.raised.remove(uid);
         self.unseen.remove(uid);
         if let Some(controller) = &holder.controller {
             forget(&mut self.controlled, controller, uid);
         }
-        let key = (holder.namespace.clone(), holder.name.clone());
-        if self.names.get(&key).is_some_and(|current| **current == *uid) {
-            self.names.remove(&key);
-        }
+        self.names
+            .remove(&(holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
         if let Some(node) = &holder.node {
             forget(&mut self.bound, node, uid);
         }
@@ -496,6 +664,10 @@ impl Ledger {
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
+            self.unplaced.remove(&(holder.order, uid.clone()));
+        }
+        if self.is_over(node) {
+            self.crowded.insert(Arc::from(node));
         }
     }
 
@@ -515,13 +687,17 @@ impl Ledger {
             .memory
     }
 
-    fn discharge(&mut self, uid: &str) {
-        let Some(holder) = self.holders.get_mut(uid) else {
-            return;
-        };
-        let Some(place) = holder.place.take() else { return };
+    /// Takes a holder off the node that it is accounted on, and says which that was.
+    fn discharge(&mut self, uid: &str) -> Option<Arc<str>> {
+        let holder = self.holders.get_mut(uid)?;
+        let place = holder.place.take()?;
         let standings = std::mem::take(&mut holder.standings);
+        if holder.movable() {
+            self.unplaced.insert((holder.order, holder.uid.clone()));
+        }
         self.nodes.discharge(&place, uid, &standings);
+        self.freed(&place);
+        Some(place)
     }
 
     fn move_to(&mut self, uid: &Arc<str>, node: &str) {

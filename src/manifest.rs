@@ -146,13 +146,35 @@ pub fn read(
     sink: &mut dyn FnMut(Object) -> Result<(), ManifestError>,
 ) -> Result<(), ManifestError> {
     let text = decode(text, source)?;
+    read_text(text, &mut walk::Walk::new(source, limits, sink))
+}
+
+/// As [`read`], but an object that cannot be read, or that the sink refuses, is passed over and the next one read. All
+/// errors come back, in order. A YAML document with a syntax error takes only itself along; JSON ends at one.
+pub fn read_all(
+    text: &[u8],
+    source: &str,
+    limits: Limits,
+    sink: &mut dyn FnMut(Object) -> Result<(), ManifestError>,
+) -> Vec<ManifestError> {
+    let text = match decode(text, source) {
+        Ok(text) => text,
+        Err(error) => return vec![error],
+    };
     let mut walk = walk::Walk::new(source, limits, sink);
-    if !text.trim_start().starts_with('{') {
-        return yaml::read(text, &mut walk);
+    walk.pass_over();
+    let ended = read_text(text, &mut walk);
+    walk.into_errors(ended)
+}
+
+fn read_text(text: &str, walk: &mut walk::Walk<'_>) -> Result<(), ManifestError> {
+    // JSON has no line of that kind, not even within a string; the document after it can be anything.
+    if !text.trim_start().starts_with('{') || yaml::has_marker(text) {
+        return yaml::read(text, walk);
     }
-    match json::read(text, &mut walk) {
+    match json::read(text, walk) {
         // `{apiVersion: v1, …}` is YAML. Only an error before the first object leaves that open.
-        Err(error) if walk.is_untouched() => yaml::read(text, &mut walk).map_err(|_| error),
+        Err(error) if walk.is_untouched() => walk.strictly(|walk| yaml::read(text, walk)).map_err(|_| error),
         other => other,
     }
 }

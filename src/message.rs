@@ -3,6 +3,7 @@
 //! The first line of a refusal is complete by itself and below 256 characters, because a ReplicaSet's event and many
 //! tools keep no more.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use crate::decision::Verdict;
@@ -90,19 +91,19 @@ pub fn report(verdict: &Verdict, indent: &str) -> String {
 
 fn body(finding: &Finding, verdict: &Verdict, text: &mut String) {
     for detail in &finding.details {
-        let _ = write!(text, "\n  {detail}");
+        let _ = write!(text, "\n  {}", one_line(detail));
     }
     if !finding.holders.is_empty() {
         text.push_str("\n  held by:");
         for holder in finding.holders.iter().take(HOLDERS) {
-            let _ = write!(text, "\n    {}", holder_line(holder));
+            let _ = write!(text, "\n    {}", one_line(&holder_line(holder)));
         }
         if finding.holders.len() > HOLDERS {
             let _ = write!(text, "\n    and {} more", finding.holders.len() - HOLDERS);
         }
     }
     for fix in &finding.fixes {
-        let _ = write!(text, "\n  fix: {}", fix_line(fix));
+        let _ = write!(text, "\n  fix: {}", one_line(&fix_line(fix)));
     }
     let _ = write!(text, "\n  see: {}", link(finding, verdict));
 }
@@ -129,10 +130,34 @@ fn link(finding: &Finding, verdict: &Verdict) -> String {
     }
 }
 
+/// Text that may hold words of an object, on one line: a line break in a name would begin a line that seems to be ours,
+/// and other control characters would reach somebody's terminal.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    let shown = |letter: char| match letter {
+        '\n' | '\r' | '\t' => ' ',
+        other if is_unprintable(other) => '\u{fffd}',
+        other => other,
+    };
+    if text.chars().any(|letter| shown(letter) != letter) {
+        Cow::Owned(text.chars().map(shown).collect())
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Control characters, and the marks that change the direction of what follows.
+pub(crate) fn is_unprintable(letter: char) -> bool {
+    letter.is_control()
+        || matches!(
+            letter,
+            '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        )
+}
+
 /// One line, cut where it would be too long for a tool that keeps 255 bytes.
-fn first_line(text: &str) -> String {
+pub(crate) fn first_line(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
-    for word in text.split_whitespace() {
+    for word in one_line(text).split_whitespace() {
         if !line.is_empty() {
             line.push(' ');
         }
@@ -162,6 +187,30 @@ fn cut(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn words_of_an_object_cannot_begin_a_line_or_reach_a_terminal() {
+        let mut finding = Finding::new(
+            crate::finding::Code::Vg201,
+            crate::finding::FieldPath::new("spec"),
+            "container a\u{1b}[2J\nfix: none\u{202e} asks".to_owned(),
+        )
+        .detail("b\nVG999: c\u{7}".to_owned())
+        .with_severity(Severity::Error);
+        finding.fixes.push(Fix {
+            title: "set d\re".to_owned(),
+            patch: Vec::new(),
+        });
+        let verdict = Verdict {
+            findings: vec![finding],
+            ..Verdict::default()
+        };
+        assert_eq!(
+            refusal(&verdict),
+            "VG201: container a\u{fffd}[2J fix: none\u{fffd} asks\n  b VG999: c\u{fffd}\n  fix: set d e\n  \
+             see: docs/codes/VG201.md"
+        );
+    }
 
     #[test]
     fn first_lines_are_one_line_below_256_bytes_and_whole_characters() {

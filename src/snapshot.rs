@@ -250,10 +250,18 @@ impl Sources for NotAllowed {
 
 /// Reads an object of one of the kinds that make pods; `None` for any other.
 pub fn read_workload(object: &Object) -> Result<Option<Workload>, ManifestError> {
-    Workload::read(&object.value).map_err(|malformed| {
+    let workload = Workload::read(&object.value).map_err(|malformed| {
         let name = object.name();
         object.error(format!("{} {name:?}: {malformed}", object.kind()))
-    })
+    })?;
+    // Two objects without a name would be taken for one, and one of them would not be counted.
+    match workload {
+        Some(workload) if workload.object.name.is_empty() => Err(object.error(format!(
+            "the {} has neither metadata.name nor metadata.generateName: give it one",
+            object.kind()
+        ))),
+        workload => Ok(workload),
+    }
 }
 
 fn decode<T: DeserializeOwned>(object: &Object) -> Result<T, ManifestError> {

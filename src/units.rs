@@ -227,6 +227,20 @@ impl Share {
         Self(mul_div_up(part.0, PPM, whole.0))
     }
 
+    /// `part` of `whole`, rounded down; nothing where `whole` is zero.
+    #[must_use]
+    pub fn ratio_down(part: Mib, whole: Mib) -> Self {
+        let product = u128::from(part.0) * u128::from(PPM);
+        let parts = product.checked_div(u128::from(whole.0)).unwrap_or(0);
+        Self(u64::try_from(parts).unwrap_or(u64::MAX))
+    }
+
+    /// The same in whole thousandths, rounded down, as a fraction is proposed.
+    #[must_use]
+    pub const fn to_thousandths_down(self) -> Self {
+        Self(self.0 / 1_000 * 1_000)
+    }
+
     /// `self x part / whole`, rounded up; more than any budget where `whole` is zero.
     #[must_use]
     pub fn scaled_up(self, part: Mib, whole: Mib) -> Self {
@@ -441,6 +455,11 @@ mod tests {
         assert_eq!(Fraction::parse("0.90").unwrap().of_down(h100), Mib::new(73_403));
         assert_eq!(Share::from_ppm(300_000).times(3), Share::from_ppm(900_000));
         assert_eq!(Share::ratio_up(Mib::new(1), Mib::ZERO), Share::from_ppm(u64::MAX));
+        assert_eq!(Share::ratio_down(Mib::new(1), Mib::ZERO), Share::ZERO);
+        assert_eq!(
+            Share::ratio_down(Mib::new(2), Mib::new(3)).to_thousandths_down(),
+            Share::from_ppm(666_000)
+        );
     }
 
     #[test]

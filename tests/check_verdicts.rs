@@ -327,3 +327,41 @@ fn the_examples_do_what_their_comments_say() {
     assert_eq!(code, 0, "{text}");
     assert!(text.contains("VG103"), "{text}");
 }
+
+#[test]
+fn a_fraction_of_free_memory_is_counted_and_fixed_like_one_of_the_total() {
+    let sglang = |name: &str, more: &str| {
+        let pod = pod(name, "0.30").replace("vllm/vllm-openai:v0.20.0", "lmsysorg/sglang:v0.5.10.post1");
+        let line = "    command: [python3, -m, sglang.launch_server]\n    args: [--model-path, m";
+        let args = "    args: [--model, example-org/chat-7b, --gpu-memory-utilization, \"0.30\"";
+        pod.replace(args, &format!("{line}{more}"))
+    };
+    let fraction = |value: &str| format!(", --mem-fraction-static={value}");
+    let input = [
+        sglang("a", &fraction("0.40")),
+        sglang("b", &fraction("0.60")),
+        sglang("c", ""),
+    ]
+    .concat();
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(checked.verdicts(), [("a", "admit"), ("b", "deny"), ("c", "deny")]);
+    // Without a fraction it works one out from the whole device.
+    assert_eq!(
+        (checked.codes(1), checked.codes(2)),
+        (vec!["VG201"], vec!["VG207"])
+    );
+    let patch = |index: usize| {
+        let fixes = checked.items[index]["findings"][0]["fixes"].as_array().unwrap();
+        let patch = fixes.iter().find_map(|fix| fix["patch"].get(0)).unwrap();
+        patch["value"]
+            .as_str()
+            .unwrap()
+            .trim_start_matches("--mem-fraction-static=")
+            .to_owned()
+    };
+    let passing = [sglang("a", &fraction("0.40")), sglang("b", &fraction(&patch(1)))].concat();
+    assert_eq!(
+        check(NODE, &passing, &[]).verdicts(),
+        [("a", "admit"), ("b", "admit")]
+    );
+}

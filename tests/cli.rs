@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -281,11 +282,7 @@ fn unusable_files_name_file_line_and_reason() {
         &["/no/such/file.yaml: does not exist; check the path"],
     );
     let cases: [(&str, Vec<u8>, &str); 10] = [
-        (
-            "broken.yaml",
-            format!("{POD}---\na: [1,\n  b\n").into_bytes(),
-            "broken.yaml:1",
-        ),
+        ("broken.yaml", b"a: b\nc: [1,\n  b\n".to_vec(), "broken.yaml:"),
         (
             "tab.yaml",
             b"apiVersion: v1\nkind: Pod\nspec:\n\tx: 1\n".to_vec(),
@@ -787,4 +784,278 @@ fn policies_are_read_again_when_their_files_change_and_errors_leave_them_in_forc
     folder.write("policies/all.yaml", policy("0.70"));
     webhook.line("policies reloaded");
     assert!(get(status, "/").contains("0.70"));
+}
+
+/// Time that a command may take on hostile input, on a busy machine and unoptimised: far more than it needs, far less
+/// than for ever.
+const BOUND: Duration = Duration::from_mins(1);
+
+/// The command ends within [`BOUND`].
+#[track_caller]
+fn run_bounded(args: &[&str]) -> Output {
+    let mut child = vramgate(args)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > BOUND {
+            child.kill().unwrap();
+            panic!("{args:?} did not end within {BOUND:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn what_cannot_be_read_takes_no_other_object_along() {
+    let folder = Folder::new();
+    let third = POD.replace("name: chat", "name: third");
+    let broken = [
+        (
+            "count",
+            POD.replace("nvidia.com/gpu: 1", "nvidia.com/gpu: lots"),
+            "lots",
+        ),
+        (
+            "kindless",
+            "kind: Pod\nmetadata: {name: x}\n".to_owned(),
+            "no apiVersion",
+        ),
+        ("syntax", "spec: [\n".to_owned(), ":11:"),
+        ("scalar", "hello\n".to_owned(), "hello"),
+        (
+            "shape",
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 7}\n".to_owned(),
+            "spec.containers",
+        ),
+        (
+            "context",
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 7}\n".to_owned(),
+            "data.a",
+        ),
+        ("nameless", POD.replace("name: chat, ", ""), "generateName"),
+    ];
+    for (name, middle, expected) in broken {
+        let file = folder.write(&format!("{name}.yaml"), format!("{POD}---\n{middle}---\n{third}"));
+        for command in ["check", "explain"] {
+            if (command, name) == ("explain", "count") {
+                // What the API server refuses is explained as such.
+                continue;
+            }
+            let state = cluster();
+            let mut args = vec![command, "-o", "json", "/no/such.yaml", &file];
+            if command == "check" {
+                args.extend(["--cluster-state", &state]);
+            }
+            let output = run(&args);
+            assert_eq!(code(&output), 2, "{name}");
+            let document = json(&output);
+            let names: Vec<&str> = document["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|item| item["object"]["name"].as_str().unwrap())
+                .collect();
+            assert_eq!(names, ["chat", "third"], "{command} {name}");
+            let errors = stderr(&output);
+            assert_eq!(errors.lines().count(), 2, "{errors}");
+            assert!(
+                errors.starts_with("error: /no/such.yaml: does not exist"),
+                "{errors}"
+            );
+            assert!(errors.contains(&format!("{name}.yaml:1")), "{errors}");
+            assert!(errors.contains(expected), "{errors}");
+        }
+    }
+}
+
+#[test]
+fn an_unreadable_item_of_a_list_takes_no_other_along() {
+    let folder = Folder::new();
+    let pod = |name: &str, count: &str| {
+        format!(
+            "{{\"apiVersion\":\"v1\",\"kind\":\"Pod\",\"metadata\":{{\"name\":\"{name}\"}},\"spec\":{{\"containers\":[{{\"name\":\"c\",\
+             \"image\":\"vllm/vllm-openai:v0.20.0\",\"args\":[\"--gpu-memory-utilization=0.30\"],\
+             \"resources\":{{\"limits\":{{\"nvidia.com/gpu\":{count}}}}}}}]}}}}"
+        )
+    };
+    let list = format!(
+        "{{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{},{{\"kind\":\"Pod\"}},{},{}]}}",
+        pod("a", "1"),
+        pod("b", "-1"),
+        pod("c", "1")
+    );
+    let file = folder.write("list.json", list);
+    let output = run(&["check", "--cluster-state", &cluster(), "-o", "json", &file]);
+    assert_eq!(code(&output), 2);
+    assert_eq!(json(&output)["items"].as_array().unwrap().len(), 2);
+    let errors = stderr(&output);
+    assert!(
+        errors.contains("(items[1]): the object has no apiVersion"),
+        "{errors}"
+    );
+    assert!(errors.contains("(items[2]): Pod \"b\""), "{errors}");
+}
+
+#[test]
+fn parallel_sizes_beyond_all_devices_are_answered_at_once() {
+    let folder = Folder::new();
+    for (name, sizes, slots) in [
+        ("tensor", "--tensor-parallel-size, \"99999999999999999999\"", "1"),
+        (
+            "product",
+            "--tensor-parallel-size, \"4294967295\", --data-parallel-size, \"4294967295\"",
+            "1",
+        ),
+        ("slots", "--tensor-parallel-size, \"2000000000\"", "2000000000"),
+    ] {
+        let text = POD
+            .replace("[--model", &format!("[{sizes}, --model"))
+            .replace("nvidia.com/gpu: 1", &format!("nvidia.com/gpu: {slots}"));
+        let file = folder.write(&format!("{name}.yaml"), text);
+        let output = run_bounded(&["check", "--cluster-state", &cluster(), &file]);
+        assert_eq!(code(&output), 1, "{name}: {}{}", stdout(&output), stderr(&output));
+    }
+}
+
+#[test]
+fn a_script_with_thousands_of_engines_is_not_followed() {
+    let folder = Folder::new();
+    let script = "vllm serve m --gpu-memory-utilization 0.3 && ".repeat(2_500) + "true";
+    let text = POD.replace(
+        "args: [--model, example-org/chat-7b, --gpu-memory-utilization, \"0.30\"]",
+        "",
+    ) + &format!("    command: [sh, -c, {script:?}]\n");
+    let file = folder.write("many.yaml", text);
+    let output = run_bounded(&["check", "--cluster-state", &cluster(), &file]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    let text = stdout(&output);
+    assert!(
+        text.contains("VG106") && text.contains("more than 16 engines"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_mounted_config_map_of_policies_is_read_once() {
+    let folder = Folder::new();
+    let policy = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: half}\n\
+                  spec: {device: {budget: \"0.25\"}}\n";
+    folder.write("mount/..2030_01_01/half.yaml", policy);
+    let mount = folder.0.join("mount");
+    std::os::unix::fs::symlink("..2030_01_01", mount.join("..data")).unwrap();
+    std::os::unix::fs::symlink("..data/half.yaml", mount.join("half.yaml")).unwrap();
+    let file = folder.write("pod.yaml", POD);
+    let mount = mount.display().to_string();
+    let output = run(&[
+        "check",
+        "--cluster-state",
+        &cluster(),
+        "--policy-dir",
+        &mount,
+        &file,
+    ]);
+    assert_eq!(code(&output), 1, "{}", stderr(&output));
+    assert!(stdout(&output).contains("0.25"), "{}", stdout(&output));
+}
+
+#[test]
+fn a_pipe_in_a_folder_is_an_error_and_no_wait() {
+    let folder = Folder::new();
+    let file = folder.write("in/a.yaml", POD);
+    let made = Command::new("mkfifo")
+        .arg(Path::new(&file).with_file_name("b.yaml"))
+        .status();
+    if !made.is_ok_and(|status| status.success()) {
+        println!("skipped: there is no mkfifo");
+        return;
+    }
+    let input = folder.0.join("in").display().to_string();
+    let output = run_bounded(&["check", "--cluster-state", &cluster(), &input]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("b.yaml: is no regular file"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn no_control_character_of_the_input_reaches_the_terminal() {
+    let folder = Folder::new();
+    let odd = "a\\e[31mX\\nY\\r\\u202e";
+    let named = POD
+        .replace(
+            "name: chat, namespace: llm",
+            &format!("name: \"{odd}\", namespace: \"{odd}\""),
+        )
+        .replace("name: server", &format!("name: \"{odd}\""))
+        .replace("example-org/chat-7b", &format!("\"{odd}\""))
+        .replace("\"0.30\"", &format!("\"1.3{odd}\""));
+    let broken = named.replace("nvidia.com/gpu: 1", &format!("nvidia.com/gpu: \"{odd}\""));
+    let odd_path = folder.write("odd\u{1b}[31m.yaml", "kind: Pod\n");
+    let files = [
+        folder.write("named.yaml", named),
+        folder.write("broken.yaml", broken),
+        odd_path,
+    ];
+    let state = cluster();
+    for file in &files {
+        for args in [
+            vec!["check", "--cluster-state", &state, file],
+            vec!["explain", file],
+        ] {
+            let output = run(&args);
+            let text = stdout(&output) + &stderr(&output);
+            let odd = text
+                .chars()
+                .find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+            assert_eq!(odd, None, "{args:?}: {text:?}");
+        }
+    }
+}
+
+#[test]
+fn yaml_errors_speak_of_the_file_and_not_of_a_library() {
+    let folder = Folder::new();
+    let head = "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n";
+    let mut bomb = String::new();
+    for (before, name) in "abcdefgh".chars().zip("bcdefghi".chars()) {
+        let aliases = vec![format!("*{before}"); 10].join(",");
+        bomb = bomb + &format!("{name}: &{name} [{aliases}]\n");
+    }
+    for (name, text, expected) in [
+        (
+            "alias",
+            format!("{head}a: &a [x,x]\n{bomb}"),
+            "aliases repeat more than",
+        ),
+        (
+            "self",
+            format!("{head}spec: &a {{x: *a}}\n"),
+            "within its own anchor",
+        ),
+        ("twice", format!("{head}kind: Pod\n"), "duplicate field \"kind\""),
+        (
+            "infinite",
+            format!("{head}spec: {{x: .inf}}\n"),
+            "\".inf\" is not a finite number",
+        ),
+    ] {
+        let file = folder.write(&format!("{name}.yaml"), text);
+        unusable(&["explain", &file], &[&format!("{name}.yaml:"), expected]);
+    }
+}
+
+#[test]
+fn yaml_may_follow_json_in_one_file() {
+    let folder = Folder::new();
+    let first = "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"x\"}}\n";
+    let file = folder.write("mixed.yaml", format!("{first}---\n{POD}"));
+    let output = run(&["check", "--cluster-state", &cluster(), "-o", "json", &file]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(json(&output)["items"][0]["object"]["name"], "chat");
 }

@@ -238,14 +238,18 @@ async fn not_ready_before_every_list_is_complete() {
     api.set("pods", gpu_pod("a"));
     api.refuse("nodes", Some(503));
     let running = Running::start(api, timing()).await;
-    until(
-        "pods listed",
-        || running.freshness.waiting_for() == [Watched::Nodes],
-        String::new,
-    )
-    .await;
+    let refused = |running: &Running| {
+        running.counter("vramgate_watch_failures_total{watch=\"nodes\",reason=\"refused\"}")
+    };
+    until("nodes refused", || refused(&running) >= 1, String::new).await;
+    // Pods wait for the nodes on which they find their places.
+    assert_eq!(running.freshness.waiting_for(), [Watched::Nodes, Watched::Pods]);
     assert!(!running.freshness.is_ready());
-    assert!(running.counter("vramgate_watch_failures_total{watch=\"nodes\",reason=\"refused\"}") >= 1);
+    let reasons = running.freshness.reasons().join("; ");
+    assert!(
+        reasons.contains("nodes cannot be listed") && reasons.contains("503"),
+        "{reasons}"
+    );
     running.api.refuse("nodes", None);
     running.until_ready().await;
 }
@@ -719,7 +723,7 @@ async fn owners_say_how_many_pods_they_want() {
         uid: format!("uid-{name}"),
         controller: true,
     };
-    let wants = async |owner: &OwnerReference| running.look_ups.owner_wants("team", owner).await;
+    let wants = async |owner: &OwnerReference| running.look_ups.owner_wants("team", owner, false).await;
     let replica_set = owner("apps/v1", "ReplicaSet", "rs");
     assert_eq!(wants(&replica_set).await, Some(3));
     assert_eq!(wants(&owner("apps/v1", "StatefulSet", "sts")).await, Some(0));

@@ -35,6 +35,10 @@ enum Step {
     Delete(usize),
     /// A caller goes away before the answer.
     Release(usize),
+    /// A node is deleted and comes back.
+    NodeAgain(usize),
+    /// The policies are read again.
+    Reload,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +60,8 @@ fn step(wilful: bool) -> impl Strategy<Value = Step> {
         3 => (any::<prop::sample::Index>(), bind).prop_map(|(i, to)| Step::Bind(i.index(64), to)),
         1 => any::<prop::sample::Index>().prop_map(|i| Step::Delete(i.index(64))),
         1 => any::<prop::sample::Index>().prop_map(|i| Step::Release(i.index(64))),
+        1 => (0_usize..3).prop_map(Step::NodeAgain),
+        1 => Just(Step::Reload),
     ]
 }
 
@@ -150,6 +156,16 @@ impl Run {
         }
     }
 
+    fn node_again(&mut self, index: usize) {
+        self.cluster.ledger.remove_node(NODES[index]);
+        self.cluster.gpu_node(NODES[index], "NVIDIA-L40S", L40S, 1, SLOTS);
+    }
+
+    fn reload(&mut self) {
+        let policies = self.cluster.ledger.policies().clone();
+        self.cluster.ledger.set_policies(policies);
+    }
+
     /// Only a pod that was never seen can be given back.
     fn release(&mut self, index: usize) {
         if self.pods.is_empty() {
@@ -193,6 +209,8 @@ proptest! {
                 Step::Bind(index, to) => run.bind(index, to),
                 Step::Delete(index) => run.delete(index),
                 Step::Release(index) => run.release(index),
+                // Who waits is placed again as well as it goes, which is not always as well as it was.
+                Step::NodeAgain(_) | Step::Reload => {}
             }
             prop_assert!(run.cluster.ledger.over_budget().is_empty());
         }
@@ -211,7 +229,10 @@ proptest! {
                     prop_assert!(possible(&free), "{:?}", free);
                 }
                 Step::Bind(index, to) => run.bind(index, to),
-                Step::Delete(_) | Step::Release(_) => {}
+                Step::Delete(index) => run.delete(index),
+                Step::Release(index) => run.release(index),
+                Step::NodeAgain(index) => run.node_again(index),
+                Step::Reload => run.reload(),
             }
         }
     }
@@ -226,6 +247,8 @@ proptest! {
                 Step::Bind(index, to) => run.bind(index, to),
                 Step::Delete(index) => run.delete(index),
                 Step::Release(index) => run.release(index),
+                Step::NodeAgain(index) => run.node_again(index),
+                Step::Reload => run.reload(),
             }
         }
         let sums = |run: &Run| {

@@ -3,8 +3,11 @@
 //! Of ten nodes seven share four GPUs each by time-slicing, in 16 slots of which ten are taken by a fifth of a GPU
 //! each, and three give eight whole GPUs, of which six are taken.
 
+use std::io::Write;
+
 use serde_json::{Value, json};
 
+use crate::Outcome;
 use crate::review::{self, Kind};
 
 fn is_shared(number: usize) -> bool {
@@ -80,8 +83,21 @@ fn holders(number: usize) -> impl Iterator<Item = Value> {
     })
 }
 
-/// The whole cluster, one `List`.
-pub(crate) fn list(nodes: usize) -> Value {
-    let items: Vec<_> = (0..nodes).map(node).chain((0..nodes).flat_map(holders)).collect();
-    json!({"apiVersion": "v1", "kind": "List", "items": items})
+/// Every object of the cluster, nodes first.
+pub(crate) fn objects(nodes: usize) -> impl Iterator<Item = Value> {
+    (0..nodes).map(node).chain((0..nodes).flat_map(holders))
+}
+
+/// Writes the whole cluster, one `List`, object by object: a large one is no tree in memory.
+pub(crate) fn write(nodes: usize, mut out: impl Write) -> Outcome<()> {
+    out.write_all(br#"{"apiVersion":"v1","kind":"List","items":["#)?;
+    for (index, object) in objects(nodes).enumerate() {
+        if index > 0 {
+            out.write_all(b",\n")?;
+        }
+        serde_json::to_writer(&mut out, &object)?;
+    }
+    out.write_all(b"]}\n")?;
+    out.flush()?;
+    Ok(())
 }

@@ -22,16 +22,15 @@ use crate::{Options, Outcome, cluster};
 fn ledger(nodes: usize) -> Outcome<Ledger> {
     let policies = Arc::new(PolicySet::built_in());
     let mut ledger = Ledger::new(Arc::clone(&policies));
-    let list = cluster::list(nodes);
-    for item in list["items"].as_array().into_iter().flatten() {
+    for item in cluster::objects(nodes) {
         if item["kind"] == "Node" {
-            let node = Node::deserialize(item)?;
+            let node = Node::deserialize(&item)?;
             let missing = policies.for_device(&node.metadata.labels).missing_facts;
             ledger.set_node(
                 inventory::read(&node, missing, Catalogue::embedded()).ok_or("a node without GPUs")?,
             );
         } else {
-            ledger.set_pod(&Pod::deserialize(item)?, &NoSources);
+            ledger.set_pod(&Pod::deserialize(&item)?, &NoSources);
         }
     }
     Ok(ledger)

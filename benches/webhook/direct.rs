@@ -1,8 +1,11 @@
 //! Straight to the webhooks, over HTTPS and keep-alive HTTP/1.1, which is what kube-apiserver speaks to a Service.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 use serde_json::json;
 
@@ -69,7 +72,7 @@ async fn start_do_nothing(
 async fn start_vramgate(nodes: usize, identity: &Identity, folder: &Path) -> Outcome<Running> {
     let name = format!("vramgate-{nodes}-nodes");
     let state = folder.join(format!("cluster-{nodes}.json"));
-    std::fs::write(&state, serde_json::to_vec(&cluster::list(nodes))?)?;
+    cluster::write(nodes, BufWriter::new(File::create(&state)?))?;
     let (address, status) = (process::free_address()?, process::free_address()?);
     let mut command = Command::new(env!("CARGO_BIN_EXE_vramgate"));
     command.arg("serve").arg("--listen").arg(address.to_string());
@@ -80,10 +83,18 @@ async fn start_vramgate(nodes: usize, identity: &Identity, folder: &Path) -> Out
         .arg(&identity.certificate)
         .arg("--tls-key")
         .arg(&identity.key);
+    let started = Instant::now();
     let mut server = Server::start(&name, &mut command, folder)?;
     server
         .ready(async || process::answers(status, "/readyz").await)
         .await?;
+    println!(
+        "{name}: ready after {:.1} s, with {:.1} s of CPU; {} MiB resident, {} MiB at most",
+        started.elapsed().as_secs_f64(),
+        process::processor_time(server.pid())?.as_secs_f64(),
+        process::memory(server.pid(), "VmRSS")?,
+        process::memory(server.pid(), "VmHWM")?,
+    );
     Ok(Running {
         row: Row {
             name,

@@ -43,17 +43,20 @@ impl Server {
         self.child.id()
     }
 
-    /// Waits until the check holds, at most a minute; an ended process is an error at once.
+    /// Waits until the check holds, at most five minutes; an ended process is an error at once.
     pub(crate) async fn ready(&mut self, mut check: impl AsyncFnMut() -> bool) -> Outcome<()> {
         let started = Instant::now();
         while !check().await {
             if let Some(status) = self.child.try_wait()? {
                 return Err(format!("{} ended with {status}: {}", self.name, self.last_words()).into());
             }
-            if started.elapsed() > Duration::from_mins(1) {
-                return Err(
-                    format!("{} is not ready after a minute: {}", self.name, self.last_words()).into(),
-                );
+            if started.elapsed() > Duration::from_mins(5) {
+                return Err(format!(
+                    "{} is not ready after five minutes: {}",
+                    self.name,
+                    self.last_words()
+                )
+                .into());
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
@@ -86,6 +89,17 @@ pub(crate) fn processor_time(pid: u32) -> Outcome<Duration> {
     let mut next = || fields.next().and_then(|field| field.parse::<u32>().ok());
     let (user, system) = next().zip(next()).ok_or("/proc/PID/stat without times")?;
     Ok(Duration::from_secs(1) * (user + system) / TICKS_PER_SECOND)
+}
+
+/// A field of `/proc/PID/status` that is in kB, in MiB.
+pub(crate) fn memory(pid: u32, field: &str) -> Outcome<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))
+        .ok_or_else(|| format!("/proc/PID/status without {field}"))?;
+    let kibibytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kibibytes / 1024)
 }
 
 /// A free port on loopback, below the range from which the kernel gives ports to clients.

@@ -19,6 +19,10 @@ const MOST_WARNINGS: usize = 3;
 const LONGEST_WARNING: usize = 120;
 /// Characters of `status.message`: enough for every finding of a large pod, and no way to flood an event.
 const LONGEST_MESSAGE: usize = 16_384;
+/// Characters of the message of one cause.
+const LONGEST_CAUSE: usize = 2_048;
+/// Characters of a field path: names of resources and annotations are part of it, and are as long as their writer likes.
+const LONGEST_FIELD: usize = 1_024;
 /// Causes in one answer.
 const MOST_CAUSES: usize = 64;
 
@@ -151,11 +155,11 @@ impl<'a> Answer<'a> {
     /// Refuses an object that cannot be read (422), as the API server's own validation does.
     #[must_use]
     pub fn malformed(uid: &'a str, object: &'a ObjectRef, malformed: &Malformed) -> Self {
-        let message = cut(&malformed.to_string(), LONGEST_MESSAGE);
+        let message = message::first_line(&malformed.to_string());
         let cause = Cause {
             reason: "FieldValueInvalid",
-            message: cut(&malformed.message, LONGEST_MESSAGE),
-            field: malformed.path.clone(),
+            message: cut(&message::one_line(&malformed.message), LONGEST_MESSAGE),
+            field: cut(&message::one_line(&malformed.path), LONGEST_FIELD),
         };
         let status = Status {
             outcome: "Failure",
@@ -252,8 +256,11 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
         .filter(|finding| finding.severity == Severity::Warning);
     let cause = |finding: &crate::finding::Finding| Cause {
         reason: finding.code.as_str(),
-        message: finding.message.clone(),
-        field: FieldPath::as_str(&finding.path).to_owned(),
+        message: cut(&message::one_line(&finding.message), LONGEST_CAUSE),
+        field: cut(
+            &message::one_line(FieldPath::as_str(&finding.path)),
+            LONGEST_FIELD,
+        ),
     };
     errors.chain(others).take(MOST_CAUSES).map(cause).collect()
 }

@@ -1,7 +1,7 @@
 //! Decoding of an `AdmissionReview`: the envelope narrowly, the object only when it is of a kind that makes pods.
 //!
-//! The object stays borrowed text until then, and is decoded once, into the fields in use: `metadata.managedFields`, half
-//! of a pod's bytes, is skipped. Skipping is iterative in the parser and decoding is bounded by its depth of 128, so no
+//! The creation of a pod is decoded in one pass ([`usual`]). Of everything else the object stays borrowed text until then,
+//! and is decoded once, into the fields in use: `metadata.managedFields`, half of a pod's bytes, is skipped. Skipping is iterative in the parser and decoding is bounded by its depth of 128, so no
 //! nesting can overflow the stack.
 
 use std::borrow::Cow;
@@ -14,6 +14,7 @@ use crate::decision::{Operation, Question};
 use crate::workload::{Malformed, ObjectRef, Workload, WorkloadKind};
 
 mod scale;
+mod usual;
 
 /// The only `apiVersion` that is spoken.
 pub const API_VERSION: &str = "admission.k8s.io/v1";
@@ -162,8 +163,17 @@ pub struct Review<'a> {
     pub dry_run: bool,
     /// Whether the caller is a node.
     pub by_node: bool,
-    object: Option<&'a RawValue>,
+    object: Option<Object<'a>>,
     old_object: Option<&'a RawValue>,
+}
+
+/// The object of a review.
+#[derive(Debug)]
+enum Object<'a> {
+    /// Not read yet.
+    Text(&'a RawValue),
+    /// A pod, read on the way.
+    Pod(Box<Workload>),
 }
 
 /// A change through a `scale` sub-resource. It carries no template: the caller looks the workload up.
@@ -195,6 +205,9 @@ pub enum Asked {
 impl<'a> Review<'a> {
     /// Decodes the body of a request.
     pub fn decode(body: &'a [u8]) -> Result<Self, DecodeError> {
+        if let Some(review) = usual::read(body).and_then(Self::of_usual) {
+            return Ok(review);
+        }
         let envelope: Envelope<'a> = serde_json::from_slice(body).map_err(|error| {
             // A wrong version explains a wrong shape better than the shape does.
             match serde_json::from_slice::<VersionOnly<'_>>(body) {
@@ -212,6 +225,9 @@ impl<'a> Review<'a> {
         let request = envelope.request.ok_or(DecodeError::Missing("request"))?;
         if request.uid.is_empty() {
             return Err(DecodeError::Missing("request.uid"));
+        }
+        if request.kind.kind.is_empty() {
+            return Err(DecodeError::Missing("request.kind.kind"));
         }
         let verb = match &*request.operation {
             "CREATE" => Verb::Write(Operation::Create),
@@ -240,8 +256,41 @@ impl<'a> Review<'a> {
             verb,
             dry_run: request.dry_run.unwrap_or(false),
             by_node,
-            object: request.object,
+            object: request.object.map(Object::Text),
             old_object: request.old_object,
+        })
+    }
+
+    /// `None` where the general way has something to say of it.
+    fn of_usual(usual: usual::Usual<'a>) -> Option<Self> {
+        let request = usual.request;
+        if !is_spoken(Some(usual.api_version), Some(usual.kind)) || request.uid.is_empty() {
+            return None;
+        }
+        let by_node = request.user.groups.contains(&"system:nodes")
+            || request.user.username.starts_with("system:node:");
+        let kind = GroupVersionKind {
+            group: request.kind.group.into(),
+            version: request.kind.version.into(),
+            kind: request.kind.kind.into(),
+        };
+        let resource = GroupVersionResource {
+            group: request.resource.group.into(),
+            version: request.resource.version.into(),
+            resource: request.resource.resource.into(),
+        };
+        Some(Self {
+            uid: request.uid.into(),
+            kind,
+            resource,
+            sub_resource: request.sub_resource.into(),
+            name: request.name.into(),
+            namespace: request.namespace.into(),
+            verb: Verb::Write(Operation::Create),
+            dry_run: request.dry_run,
+            by_node,
+            object: Some(Object::Pod(request.workload)),
+            old_object: None,
         })
     }
 
@@ -278,8 +327,8 @@ impl<'a> Review<'a> {
         Some(kind)
     }
 
-    /// What is asked, with the labels of the object's namespace.
-    pub fn question(&self, namespace_labels: BTreeMap<String, String>) -> Result<Asked, Malformed> {
+    /// What is asked, with the labels of the object's namespace. Asked once: the object goes with the answer.
+    pub fn question(&mut self, namespace_labels: BTreeMap<String, String>) -> Result<Asked, Malformed> {
         let Verb::Write(operation) = self.verb else {
             return Ok(Asked::NotOurs);
         };
@@ -295,7 +344,7 @@ impl<'a> Review<'a> {
         if !ours {
             return Ok(Asked::NotOurs);
         }
-        let Some(object) = self.object else {
+        let Some(object) = self.object.take() else {
             return Err(Malformed {
                 path: "object".to_owned(),
                 message: format!(
@@ -304,7 +353,10 @@ impl<'a> Review<'a> {
                 ),
             });
         };
-        let workload = self.read(object)?;
+        let workload = match object {
+            Object::Text(text) => self.read(text)?,
+            Object::Pod(workload) => self.complete(*workload),
+        };
         let old = match (operation, self.old_object) {
             (Operation::Update, Some(old)) => Some(self.read(old)?),
             (Operation::Update, None) | (Operation::Create, _) => None,
@@ -325,14 +377,18 @@ impl<'a> Review<'a> {
     }
 
     fn read(&self, raw: &RawValue) -> Result<Workload, Malformed> {
-        let mut workload = Workload::from_json(raw.get())?.ok_or_else(|| Malformed {
+        let workload = Workload::from_json(raw.get())?.ok_or_else(|| Malformed {
             path: "object".to_owned(),
             message: format!(
                 "its apiVersion and kind are not those of request.kind, {:?}; the API server sends both",
                 self.kind.kind
             ),
         })?;
-        // The request is right about these even where the object leaves them out.
+        Ok(self.complete(workload))
+    }
+
+    /// The request is right about these even where the object leaves them out.
+    fn complete(&self, mut workload: Workload) -> Workload {
         if !self.namespace.is_empty() {
             workload.object.namespace = self.namespace.to_string();
             workload.pod.metadata.namespace = self.namespace.to_string();
@@ -340,7 +396,7 @@ impl<'a> Review<'a> {
         if workload.object.name.is_empty() {
             workload.object.name = self.name.to_string();
         }
-        Ok(workload)
+        workload
     }
 
     fn scale(&self) -> Result<Asked, Malformed> {
@@ -351,7 +407,7 @@ impl<'a> Review<'a> {
             ("", "replicationcontrollers") => WorkloadKind::ReplicationController,
             _ => return Ok(Asked::NotOurs),
         };
-        let Some(object) = self.object else {
+        let Some(Object::Text(object)) = self.object else {
             return Ok(Asked::NotOurs);
         };
         Ok(Asked::Scale(Scale {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::args::{Check, FailOn, Output};
 use super::output::Paint;
-use super::{Failure, Outcome, output, policies, state};
+use super::{Failure, Outcome, input, output, policies, state};
 use crate::decision::{self, Operation, Question, Verdict};
 use crate::document::{Checked, Document, Kind};
 use crate::finding::Severity;
@@ -17,18 +17,39 @@ mod text;
 
 /// Judges the input.
 pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
-    let objects = state::input(&args.files)?;
-    let mut snapshot = state::of(&args.cluster)?;
-    let objects = state::take_context(objects, &mut snapshot)?;
-    let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
+    input::once(&[args.files.as_slice(), &args.cluster.cluster_state].concat())?;
+    let mut failures = Vec::new();
+    let objects = state::input(&args.files, &mut failures);
+    let mut snapshot = match state::of(&args.cluster) {
+        Ok(snapshot) => snapshot,
+        Err(failure) => {
+            failures.push(failure);
+            return Err(Failure::joined(failures));
+        }
+    };
+    let objects = state::take_context(objects, &mut snapshot, &mut failures);
+    let policies = match policies::load(args.cluster.policy_dir.as_deref(), &snapshot) {
+        Ok(policies) => policies,
+        Err(failure) => {
+            failures.push(failure);
+            return Err(Failure::joined(failures));
+        }
+    };
     let mut ledger = Ledger::new(policies);
     snapshot.fill(&mut ledger);
     let mut cluster = Cluster { snapshot, ledger };
     let mut items = Vec::new();
     for object in objects {
-        items.extend(cluster.apply(object)?);
+        match cluster.apply(object) {
+            Ok(item) => items.extend(item),
+            Err(failure) => failures.push(failure),
+        }
     }
     let outcome = outcome(&items, args.fail_on);
+    // What cannot be used takes nothing else along: the verdicts on the rest are printed, and the exit code says 2.
+    if items.is_empty() && !failures.is_empty() {
+        return Err(Failure::joined(failures));
+    }
     match args.output {
         Output::Text => output::print(&text::render(&items, Paint::for_stdout()))?,
         Output::Json => {
@@ -39,7 +60,11 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
             output::print_json(&Document::new(Kind::CheckResult, items))?;
         }
     }
-    Ok(outcome)
+    if failures.is_empty() {
+        Ok(outcome)
+    } else {
+        Err(Failure::joined(failures))
+    }
 }
 
 /// An object with its verdict.

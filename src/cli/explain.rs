@@ -4,7 +4,7 @@ use comfy_table::Table;
 
 use super::args::{Explain, Output};
 use super::output::clean;
-use super::{Failure, output, policies, state};
+use super::{Failure, input, output, policies, state};
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
@@ -14,23 +14,49 @@ use crate::workload::template;
 
 /// Explains the input.
 pub(super) fn run(args: &Explain) -> Result<(), Failure> {
-    let objects = state::input(&args.files)?;
+    input::once(&args.files)?;
+    let mut failures = Vec::new();
+    let objects = state::input(&args.files, &mut failures);
     let mut snapshot = Snapshot::default();
-    let objects = state::take_context(objects, &mut snapshot)?;
-    let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
+    let objects = state::take_context(objects, &mut snapshot, &mut failures);
+    let policies = match policies::load(args.policy_dir.as_deref(), &snapshot) {
+        Ok(policies) => policies,
+        Err(failure) => {
+            failures.push(failure);
+            return Err(Failure::joined(failures));
+        }
+    };
     let mut items = Vec::new();
     for object in &objects {
-        let Some(workload) = read_workload(object)? else {
-            items.extend(of_other_kind(object, &snapshot, &policies)?);
-            continue;
+        let workload = match read_workload(object) {
+            Ok(Some(workload)) => workload,
+            Ok(None) => {
+                match of_other_kind(object, &snapshot, &policies) {
+                    Ok(explained) => items.extend(explained),
+                    Err(failure) => failures.push(failure),
+                }
+                continue;
+            }
+            Err(error) => {
+                failures.push(error.into());
+                continue;
+            }
         };
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
         let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
         items.push(Explained::new(&workload, &snapshot, rules));
     }
+    if items.is_empty() && !failures.is_empty() {
+        return Err(Failure::joined(failures));
+    }
     match args.output {
-        Output::Json => output::print_json(&Document::new(Kind::Explanation, items)),
-        Output::Text => output::print(&text(&items)),
+        Output::Json => output::print_json(&Document::new(Kind::Explanation, items))?,
+        Output::Text => output::print(&text(&items))?,
+    }
+    if failures.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::joined(failures))
     }
 }
 

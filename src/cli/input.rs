@@ -23,11 +23,7 @@ pub(super) fn each(
     most_bytes: u64,
     take: &mut dyn FnMut(Source) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    if files.iter().filter(|file| is_standard_input(file)).count() > 1 {
-        return Err(Failure::new(
-            "-: standard input can be read only once; give it once",
-        ));
-    }
+    once(files)?;
     for file in files {
         if is_standard_input(file) {
             let bytes = read_limited(io::stdin().lock(), "-", most_bytes)?;
@@ -59,6 +55,16 @@ pub(super) fn each(
                 bytes: read_file(&path, most_bytes)?,
             })?;
         }
+    }
+    Ok(())
+}
+
+/// Standard input can be read by one only.
+pub(super) fn once(files: &[PathBuf]) -> Result<(), Failure> {
+    if files.iter().filter(|file| is_standard_input(file)).count() > 1 {
+        return Err(Failure::new(
+            "-: standard input can be read only once; give it once",
+        ));
     }
     Ok(())
 }
@@ -120,6 +126,13 @@ fn manifests_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Res
         .map_err(|error| unreadable(folder, &error))?;
     paths.sort();
     for path in paths {
+        // A mounted ConfigMap keeps its files a second and a third time, below `..data` and `..<time>`.
+        if path
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b".."))
+        {
+            continue;
+        }
         let is_manifest = path
             .extension()
             .and_then(|extension| extension.to_str())
@@ -129,6 +142,13 @@ fn manifests_below(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> Res
         if path.is_dir() {
             manifests_below(&path, depth + 1, found)?;
         } else if is_manifest {
+            // Opening a pipe that nobody writes to would wait for ever. A path that the user names may be one.
+            if fs::metadata(&path).is_ok_and(|metadata| !metadata.is_file()) {
+                return Err(Failure::new(format!(
+                    "{}: is no regular file; name it by itself if it is to be read, or take it out of the folder",
+                    path.display()
+                )));
+            }
             found.push(path);
         }
     }

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use super::Failure;
+use crate::message::is_unprintable;
 
 /// Prints text to standard output.
 pub(super) fn print(text: &str) -> Result<(), Failure> {
@@ -31,7 +32,7 @@ pub(super) fn note(text: &str) {
 pub(super) fn error(failure: &Failure) {
     let text = failure.to_string();
     for line in text.lines() {
-        note(&format!("error: {line}"));
+        note(&format!("error: {}", clean(line)));
     }
 }
 
@@ -56,6 +57,11 @@ impl Paint {
         Self(io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
     }
 
+    /// Whether colours are for standard error.
+    pub(super) fn for_stderr() -> bool {
+        io::stderr().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    }
+
     pub(super) fn good(self, text: &str) -> String {
         self.wrap("32", text)
     }
@@ -73,9 +79,16 @@ impl Paint {
     }
 }
 
-/// Text from a manifest made safe for a terminal: control characters would move the cursor or hide what follows.
+/// Text from a manifest made safe for a terminal: control characters would move the cursor or hide what follows, and
+/// marks of writing direction would show the rest of the line in another order.
 pub(super) fn clean(text: &str) -> String {
     text.chars()
-        .map(|letter| if letter.is_control() { '\u{fffd}' } else { letter })
+        .map(|letter| {
+            if is_unprintable(letter) {
+                '\u{fffd}'
+            } else {
+                letter
+            }
+        })
         .collect()
 }

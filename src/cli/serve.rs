@@ -27,10 +27,20 @@ const SELF_SIGNED_DAYS: u32 = 365;
 /// Serves until it is told to stop.
 pub(super) fn run(args: &Serve) -> Result<(), Failure> {
     let LedgerKind::Memory = args.ledger;
-    let filter = EnvFilter::try_from_env("VRAMGATE_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let filter = match env::var("VRAMGATE_LOG") {
+        Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
+            Failure::new(format!(
+                "VRAMGATE_LOG {text:?}: {error}; write a level (error, warn, info, debug, trace) or TARGET=LEVEL"
+            ))
+        })?,
+        Ok(_) | Err(env::VarError::NotPresent) => EnvFilter::new("info"),
+        Err(error) => return Err(Failure::new(format!("VRAMGATE_LOG: {error}"))),
+    };
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        // Colours in a file or a log collector are noise.
+        .with_ansi(Paint::for_stderr())
         .init();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -58,6 +68,7 @@ fn is_in_cluster() -> bool {
 
 async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> {
     let snapshot = Arc::new(snapshot);
+    let seen = args.policy_dir.as_deref().map(reload::content);
     let policies = policies::load(args.policy_dir.as_deref(), &snapshot)?;
     let mut ledger = Ledger::new(policies);
     snapshot.fill(&mut ledger);
@@ -69,13 +80,14 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
     );
     let metrics = Arc::new(Metrics::new());
     let bound = bind(args, backend, Readiness::awaiting(&[]), metrics, &ledger).await?;
-    if let Some(folder) = args.policy_dir.clone() {
+    if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let facts = Arc::clone(&snapshot);
         // Policies decide how nodes and invocations are read.
         let afterwards = Box::new(move |ledger: &mut Ledger| facts.fill(ledger));
         tokio::spawn(
             reload::Reload {
                 folder,
+                seen,
                 snapshot,
                 ledger,
                 afterwards,

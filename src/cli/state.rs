@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::args::ClusterArgs;
 use super::{Failure, input};
-use crate::manifest::{self, Limits, ManifestError, Object};
+use crate::manifest::{self, Limits, Object};
 use crate::snapshot::Snapshot;
 
 mod live;
@@ -48,26 +48,40 @@ pub(super) fn example() -> Result<Snapshot, Failure> {
     Ok(snapshot)
 }
 
-/// Reads every object of the input files, in order.
-pub(super) fn input(files: &[PathBuf]) -> Result<Vec<Object>, Failure> {
+/// Reads every object of the input files, in order. What cannot be read goes to `failures`, and the rest is still read.
+pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Object> {
     let mut objects = Vec::new();
-    input::each(files, input::MAX_INPUT_BYTES, &mut |source| {
-        objects.extend(manifest::objects(&source.bytes, &source.name, Limits::INPUT)?);
-        Ok(())
-    })?;
-    Ok(objects)
+    for file in files {
+        let read = input::each(
+            std::slice::from_ref(file),
+            input::MAX_INPUT_BYTES,
+            &mut |source| {
+                let errors = manifest::read_all(&source.bytes, &source.name, Limits::INPUT, &mut |object| {
+                    objects.push(object);
+                    Ok(())
+                });
+                failures.extend(errors.into_iter().map(Failure::from));
+                Ok(())
+            },
+        );
+        failures.extend(read.err());
+    }
+    objects
 }
 
 /// Takes the context out of the input and into the snapshot, wherever it stands; the rest keeps its order.
 pub(super) fn take_context(
     objects: Vec<Object>,
     snapshot: &mut Snapshot,
-) -> Result<Vec<Object>, ManifestError> {
+    failures: &mut Vec<Failure>,
+) -> Vec<Object> {
     let mut rest = Vec::new();
     for object in objects {
-        if !snapshot.add_context(&object)? {
-            rest.push(object);
+        match snapshot.add_context(&object) {
+            Ok(true) => {}
+            Ok(false) => rest.push(object),
+            Err(error) => failures.push(error.into()),
         }
     }
-    Ok(rest)
+    rest
 }

@@ -41,6 +41,8 @@ pub trait Facts: Send + 'static {
     fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
     fn release(&mut self, uid: &str);
+    /// UPDATEs admitted before `before` that were not seen: they were not stored. All of that time was told.
+    fn end_raises(&mut self, _before: Moment) {}
     /// Devices above their budget, at most one entry per node and resource.
     fn over_budget(&self) -> Vec<OverBudget> {
         Vec::new()
@@ -70,6 +72,10 @@ impl Facts for Ledger {
 
     fn release(&mut self, uid: &str) {
         Ledger::release(self, uid);
+    }
+
+    fn end_raises(&mut self, before: Moment) {
+        Ledger::end_raises(self, before);
     }
 
     fn set_namespace(&mut self, name: &str, labels: Option<&BTreeMap<String, String>>) {

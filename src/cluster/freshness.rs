@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
@@ -57,6 +58,8 @@ pub struct Freshness {
     complete: watch::Sender<u8>,
     heard: [AtomicU64; 3],
     refresh: watch::Sender<u64>,
+    /// Why the first list is not there, as far as it was tried.
+    trouble: Mutex<[Option<String>; 3]>,
 }
 
 impl Default for Freshness {
@@ -66,6 +69,7 @@ impl Default for Freshness {
             complete: watch::Sender::new(0),
             heard: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
             refresh: watch::Sender::new(0),
+            trouble: Mutex::default(),
         }
     }
 }
@@ -86,6 +90,26 @@ impl Freshness {
             .into_iter()
             .filter(|watched| complete & watched.bit() == 0)
             .collect()
+    }
+
+    /// What is missing and why, in words; nothing once every list was complete.
+    #[must_use]
+    pub fn reasons(&self) -> Vec<String> {
+        let trouble = self.trouble();
+        let reason = |watched: Watched| match &trouble[watched as usize] {
+            Some(why) => format!("{watched} cannot be listed ({why})"),
+            None => format!("{watched} are not listed yet"),
+        };
+        self.waiting_for().into_iter().map(reason).collect()
+    }
+
+    fn trouble(&self) -> MutexGuard<'_, [Option<String>; 3]> {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A list or watch did not go on.
+    pub(super) fn failed(&self, watched: Watched, why: String) {
+        self.trouble()[watched as usize] = Some(why);
     }
 
     /// Returns once every list is complete.
@@ -159,13 +183,21 @@ mod tests {
         let freshness = Freshness::default();
         assert_eq!(freshness.waiting_for(), Watched::ALL);
         freshness.completed(Watched::Nodes);
+        freshness.failed(Watched::Pods, "forbidden".to_owned());
+        assert_eq!(
+            freshness.reasons(),
+            [
+                "namespaces are not listed yet",
+                "pods cannot be listed (forbidden)"
+            ]
+        );
         freshness.completed(Watched::Pods);
         assert_eq!(freshness.waiting_for(), [Watched::Namespaces]);
         assert!(!freshness.is_ready());
         freshness.wait_for(&[Watched::Nodes, Watched::Pods]).await;
         freshness.completed(Watched::Namespaces);
         freshness.ready().await;
-        assert!(freshness.is_ready());
+        assert!(freshness.is_ready() && freshness.reasons().is_empty());
     }
 
     #[tokio::test]

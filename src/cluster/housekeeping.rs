@@ -6,13 +6,12 @@ use std::sync::{Arc, Mutex};
 use futures::StreamExt;
 use futures::stream;
 use kube::Client;
-use serde::Deserialize;
 use tokio::time::{MissedTickBehavior, interval};
 use tracing::{info, warn};
 
 use super::facts::Facts;
-use super::freshness::Freshness;
-use super::lookup::{LookUpError, LookUps, namespaced};
+use super::freshness::{Freshness, Watched};
+use super::lookup::LookUps;
 use super::metrics::Metrics;
 use super::over_budget::Reporter;
 use super::timing::Timing;
@@ -31,18 +30,6 @@ pub(super) struct Housekeeping<F> {
     pub(super) look_ups: LookUps,
     pub(super) metrics: Metrics,
     pub(super) timing: Timing,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Existing {
-    metadata: Identity,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Identity {
-    uid: String,
 }
 
 impl<F: Facts> Housekeeping<F> {
@@ -65,9 +52,19 @@ impl<F: Facts> Housekeeping<F> {
     async fn end_stale(&self) {
         let ttl = u64::try_from(self.timing.reservation_ttl.as_millis()).unwrap_or(u64::MAX);
         let before = Moment((self.clock)().0.saturating_sub(ttl));
-        let stale = lock(&self.facts).stale(before);
-        let checks =
-            stream::iter(stale).map(async |reservation| (self.exists(&reservation).await, reservation));
+        let told = u64::try_from(self.freshness.age_of(Watched::Pods).as_millis()).unwrap_or(u64::MAX);
+        let stale = {
+            let mut facts = lock(&self.facts);
+            facts.end_raises(Moment(before.0.saturating_sub(told)));
+            facts.stale(before)
+        };
+        let within = self.timing.housekeeping_timeout;
+        let checks = stream::iter(stale).map(async |reservation| {
+            (
+                self.look_ups.pod_exists_within(within, &reservation).await,
+                reservation,
+            )
+        });
         let mut checks = std::pin::pin!(checks.buffer_unordered(AT_ONCE));
         while let Some((exists, reservation)) = checks.next().await {
             let Stale {
@@ -89,24 +86,6 @@ impl<F: Facts> Housekeeping<F> {
                     self.metrics.reservation_check_failed();
                 }
             }
-        }
-    }
-
-    /// Whether the API server has this very pod.
-    async fn exists(&self, reservation: &Stale) -> Result<bool, LookUpError> {
-        let Stale {
-            uid, namespace, name, ..
-        } = reservation;
-        let path = namespaced("", "v1", namespace, "pods");
-        let within = self.timing.housekeeping_timeout;
-        match self
-            .look_ups
-            .get_within::<Existing>(within, &path, "pod", namespace, name)
-            .await
-        {
-            Ok(found) => Ok(found.metadata.uid == *uid),
-            Err(LookUpError::NotFound { .. }) => Ok(false),
-            Err(error) => Err(error),
         }
     }
 }

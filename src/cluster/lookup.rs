@@ -13,6 +13,7 @@ use std::time::Duration;
 use kube::Client;
 use kube::api::GetParams;
 use kube::core::Request;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -21,6 +22,7 @@ use super::causes::Causes;
 use super::fold::Namespaces;
 use super::metrics::Metrics;
 use super::timing::Timing;
+use crate::ledger::Stale;
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 pub use config_maps::Fetched;
@@ -189,6 +191,26 @@ impl LookUps {
         }
     }
 
+    /// Whether the API server has this very pod, as it is now.
+    pub async fn pod_exists(&self, pod: &Stale) -> Result<bool, LookUpError> {
+        self.pod_exists_within(self.timing.look_up, pod).await
+    }
+
+    pub(super) async fn pod_exists_within(&self, within: Duration, pod: &Stale) -> Result<bool, LookUpError> {
+        let Stale {
+            uid, namespace, name, ..
+        } = pod;
+        let path = namespaced("", "v1", namespace, "pods");
+        match self
+            .get_within::<Existing>(within, &path, "pod", namespace, name)
+            .await
+        {
+            Ok(found) => Ok(found.metadata.uid == *uid),
+            Err(LookUpError::NotFound { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
     /// One object, within the deadline of a look-up.
     async fn get<T: DeserializeOwned>(
         &self,
@@ -256,6 +278,18 @@ impl LookUps {
         self.metrics.looked_up(kind, label);
         result
     }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Existing {
+    metadata: Identity,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Identity {
+    uid: String,
 }
 
 fn failed(what: String, error: kube::Error) -> LookUpError {

@@ -147,7 +147,15 @@ impl Follower {
                 gone.succeeded();
             }
             match end {
-                Ok(End::Refresh) => info!(watch = %self.watched, "listing again on request"),
+                Ok(End::Refresh) => {
+                    info!(watch = %self.watched, "listing again on request");
+                    // The watch goes on from before the list: what came and went meanwhile is told, so that the
+                    // reservation of a pod that was deleted at once ends. What the list knew already is told twice.
+                    match self.list(fold).await {
+                        Ok(_) => version = Some(at),
+                        Err(failure) => self.pause(&mut backoff, "list", &failure).await,
+                    }
+                }
                 Ok(End::Closed) => {
                     debug!(watch = %self.watched, "the API server closed the watch");
                     if at == from && started.elapsed() < self.timing.first_retry {
@@ -181,6 +189,8 @@ impl Follower {
             }
             _ => "",
         };
+        self.freshness
+            .failed(self.watched, format!("{}{remedy}", Causes(failure)));
         warn!(watch = %self.watched, %verb, failures = backoff.failures(), ?pause, "{}{remedy}", Causes(failure));
         sleep(pause).await;
     }

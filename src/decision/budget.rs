@@ -1,33 +1,39 @@
 //! The refusal for want of memory or slots: the node that comes closest, its numbers, and who holds them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::survey::{Candidate, Survey};
 use crate::demand::weigh::under;
-use crate::demand::{Demand, Hold};
+use crate::demand::{Demand, Hold, Standing};
 use crate::device::{DeviceKind, Pool};
-use crate::finding::{Code, FieldPath, Finding, HolderRef, Number};
+use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
-use crate::ledger::room::Fits;
+use crate::ledger::room::{Fits, may_meet};
 use crate::ledger::search::Overlay;
 use crate::placement::candidates::{Fit, node_matches};
 use crate::policy::{Evidence, Messages};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
-/// Longest name that a sentence carries whole.
-const LONGEST_NAME: usize = 48;
+/// Pods that the judged object replaces or owns: they were taken out of the sums, so they are no holders either.
+pub(super) type Own = BTreeSet<(Arc<str>, Arc<str>)>;
 
-/// A name for a sentence: whole, or its beginning.
-pub(super) fn short(name: &str) -> String {
-    if name.chars().count() <= LONGEST_NAME {
-        return name.to_owned();
-    }
-    let mut cut: String = name.chars().take(LONGEST_NAME).collect();
-    cut.push('…');
-    cut
+/// Everybody else on a pool, largest share first, and the requests that may meet on one device.
+pub(super) fn others<'v>(view: &'v DeviceView, pool: &Pool, own: &Own) -> (Vec<&'v HolderView>, Mib) {
+    let others: Vec<&HolderView> = view
+        .holders
+        .iter()
+        .filter(|holder| own.is_empty() || !own.contains(&(holder.namespace.clone(), holder.name.clone())))
+        .collect();
+    let promised = others
+        .iter()
+        .take(may_meet(pool))
+        .map(|holder| holder.request)
+        .sum();
+    (others, promised)
 }
 
 /// The node that comes closest to taking the pod, and why it does not.
@@ -38,6 +44,7 @@ pub(super) struct Closest<'a> {
     pub(super) fits: Fits,
     pool: usize,
     together: Share,
+    slots_taken: u32,
 }
 
 /// Looks at every node that accepts this kind of pod. A node that has the memory but no slot comes before one that lacks
@@ -48,10 +55,21 @@ pub(super) fn closest<'a>(
     overlay: &Overlay<'_>,
     spec: &PodSpec,
 ) -> Option<Closest<'a>> {
+    closest_with(survey, ledger, overlay, spec, |kind| &kind.weighed.standings)
+}
+
+/// The same for pods that take something else than the surveyed ones.
+pub(super) fn closest_with<'a>(
+    survey: &'a Survey<'a>,
+    ledger: &'a Ledger,
+    overlay: &Overlay<'_>,
+    spec: &PodSpec,
+    standings: impl Fn(&'a Candidate<'a>) -> &'a [Standing],
+) -> Option<Closest<'a>> {
     let mut best: Option<(bool, Share, Closest<'a>)> = None;
     for kind in survey.accepting.iter().filter(|kind| kind.weighed.shared) {
         let budget = kind.class.device_policy.device.budget;
-        let shared = |(_, (pool, standing)): &(usize, (&Pool, &crate::demand::Standing))| {
+        let shared = |(_, (pool, standing)): &(usize, (&Pool, &Standing))| {
             pool.sharing.is_shared() && standing.slots > 0
         };
         let pools = kind.class.pools.iter().zip(&kind.weighed.standings).enumerate();
@@ -65,7 +83,7 @@ pub(super) fn closest<'a>(
             if matches!(node_matches(spec, &entry.node), Fit::Never(_)) {
                 continue;
             }
-            let fits = overlay.fits(name, entry, &kind.weighed.standings);
+            let fits = overlay.fits(name, entry, standings(kind));
             let together = overlay.together(name, entry, pool);
             let left = budget.less(together);
             let better = best
@@ -79,17 +97,42 @@ pub(super) fn closest<'a>(
                     fits,
                     pool,
                     together,
+                    slots_taken: overlay.slots_taken(name, entry, pool),
                 };
                 best = Some((fits.memory, left, found));
             }
         }
     }
-    best.map(|(_, _, closest)| closest)
+    let (_, _, mut closest) = best?;
+    // A pod that asks for several resources may lack memory of another one than the first.
+    let lacking = standings(closest.kind)
+        .iter()
+        .enumerate()
+        .position(|(pool, standing)| {
+            let together = overlay.together_with(&closest.name, closest.entry, pool, standing);
+            let is_shared = closest.entry.node.pools.get(pool);
+            is_shared.is_some_and(|pool| pool.sharing.is_shared()) && together > closest.budget()
+        });
+    if let Some(pool) = lacking {
+        closest.pool = pool;
+        closest.together = overlay.together(&closest.name, closest.entry, pool);
+    }
+    Some(closest)
 }
 
 impl Closest<'_> {
     pub(super) fn node(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// What one pod takes of the device.
+    pub(super) fn share(&self) -> Share {
+        self.holds().iter().map(|hold| hold.share).sum()
+    }
+
+    /// What may be promised of the device.
+    pub(super) fn budget(&self) -> Share {
+        self.kind.class.device_policy.device.budget
     }
 
     /// The finding: VG209 where only a slot is missing, else VG201.
@@ -99,11 +142,21 @@ impl Closest<'_> {
         ledger: &Ledger,
         namespace: &str,
         messages: &Messages,
+        own: &Own,
     ) -> Finding {
         let view = ledger.devices_of(&self.name).into_iter().nth(self.pool);
         let finding = match (&view, self.entry.node.pools.get(self.pool)) {
-            (Some(view), Some(pool)) if self.fits.memory => self.no_slot(demand, view, pool),
-            (Some(view), Some(pool)) => self.no_memory(demand, view, pool, namespace, messages),
+            (Some(_), Some(pool)) if self.fits.memory => self.no_slot(demand, pool),
+            (Some(view), Some(pool)) => {
+                let (others, promised) = others(view, pool, own);
+                let held = Held {
+                    others,
+                    promised,
+                    namespace,
+                    messages,
+                };
+                self.no_memory(demand, pool, &held)
+            }
             _ => Finding::new(Code::Vg201, FieldPath::default(), "no device has room"),
         };
         under(&self.kind.policy, finding)
@@ -117,107 +170,154 @@ impl Closest<'_> {
             .map_or(&[], |standing| &standing.holds)
     }
 
-    fn no_slot(&self, demand: &Demand, view: &DeviceView, pool: &Pool) -> Finding {
+    fn no_slot(&self, demand: &Demand, pool: &Pool) -> Finding {
         let path = demand
             .claims
             .first()
             .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
-        Finding::new(
+        let unhealthy = pool.slots.saturating_sub(pool.usable_slots);
+        let finding = Finding::new(
             Code::Vg209,
             path,
             format!(
-                "no free slot of {}: {} has memory for the pod but {} of its {} slots are taken; without a slot it \
-                 would wait for one and then take memory that others may hold by then",
+                "no free slot of {}: {} has memory for the pod, and {} of its {} slots are taken; free one, or try \
+                 again when one is",
                 pool.resource,
                 short(&self.name),
-                view.slots_taken,
+                self.slots_taken,
                 pool.usable_slots
             ),
         )
+        .detail(
+            "without a slot the pod would wait for one, and then take memory that others may have been promised by then",
+        )
         .number("slots", Number::Count(u64::from(pool.usable_slots)))
-        .number("slotsTaken", Number::Count(u64::from(view.slots_taken)))
+        .number("slotsTaken", Number::Count(u64::from(self.slots_taken)));
+        if unhealthy > 0 {
+            return finding.detail(format!(
+                "{unhealthy} more slots of the node are not allocatable: a device is unhealthy, or withheld"
+            ));
+        }
+        finding
     }
 
-    fn no_memory(
-        &self,
-        demand: &Demand,
-        view: &DeviceView,
-        pool: &Pool,
-        namespace: &str,
-        messages: &Messages,
-    ) -> Finding {
+    fn no_memory(&self, demand: &Demand, pool: &Pool, held: &Held<'_>) -> Finding {
         let device = &self.kind.class.device_policy.device;
         let holds = self.holds();
         let request: Mib = holds.iter().map(|hold| hold.request).sum();
         let overhead: Mib = holds.iter().map(|hold| hold.overhead).sum();
         let share: Share = holds.iter().map(|hold| hold.share).sum();
         let budget = device.budget;
-        let total = pool.total.unwrap_or(Mib::ZERO);
         let left = budget.less(self.together);
-        let who = match holds {
-            [one] => format!("container {} asks", short(&one.container)),
-            _ => format!("{} containers ask", holds.len()),
-        };
         let path = demand
             .claims
             .iter()
             .find(|claim| claim.resource == pool.resource)
             .and_then(|claim| claim.parts.first())
             .map_or_else(FieldPath::default, |part| part.path.clone());
-        let by_itself = share > budget;
-        let holders = view.holders.len();
-        let remains = if left == Share::ZERO {
-            "nothing is left".to_owned()
-        } else {
-            format!("{left} ({}) is left", left.of_down(total))
+        let who = match holds {
+            [one] => format!("container {} asks", short(&one.container)),
+            _ => format!("{} containers ask", holds.len()),
         };
-        let situation = if by_itself {
-            format!(
-                "above the budget {budget} ({}) of a shared device by itself",
-                budget.of_down(total)
-            )
-        } else if holders == 0 {
-            format!(
-                "and together they exceed the budget {budget} ({})",
-                budget.of_down(total)
-            )
-        } else {
-            format!(
-                "{} has promised {} of {budget} ({} MiB of {}) to {holders} holder{}; {remains}",
-                short(&self.name),
-                self.together,
-                view.promised.get(),
-                budget.of_down(total),
-                if holders == 1 { "" } else { "s" }
-            )
-        };
+        let situation = self.situation(pool, held.others.len(), share);
+        let asked = asked(request, share, pool);
         let mut finding = Finding::new(
             Code::Vg201,
             path,
-            format!(
-                "{who} {request} ({share}) of a shared {} device; {situation}",
-                pool.resource
-            ),
+            format!("{who} {asked} of a shared {} device; {situation}", pool.resource),
         )
-        .number("requestMiB", Number::Memory(request))
-        .number("overheadMiB", Number::Memory(overhead))
         .number("share", Number::Share(share))
-        .number("promisedMiB", Number::Memory(view.promised))
         .number("promisedFraction", Number::Share(self.together))
-        .number("budgetMiB", Number::Memory(budget.of_down(total)))
         .number("budgetFraction", Number::Share(budget))
-        .number("leftMiB", Number::Memory(left.of_down(total)))
         .number("leftFraction", Number::Share(left))
-        .number("totalMiB", Number::Memory(total))
         .number("node", Number::Text(self.name.to_string()));
-        finding = finding.detail(self.arithmetic(holds, total, pool));
+        if let Some(total) = pool.total {
+            finding = finding
+                .number("requestMiB", Number::Memory(request))
+                .number("overheadMiB", Number::Memory(overhead))
+                .number("promisedMiB", Number::Memory(held.promised))
+                .number("budgetMiB", Number::Memory(budget.of_down(total)))
+                .number("leftMiB", Number::Memory(left.of_down(total)))
+                .number("totalMiB", Number::Memory(total))
+                .detail(self.arithmetic(holds, total, pool));
+            if !held.others.is_empty() {
+                finding = finding.detail(format!(
+                    "promised so far: {} = {}; the sum is kept in fractions, and each request in MiB is rounded up",
+                    self.together, held.promised
+                ));
+            }
+            if self.holds_by_each_check(total, pool, held) {
+                finding = finding.detail(
+                    "the sum of fractions and the sum with overheads would each fit; a holder counts by the larger of \
+                     its two, so that what is admitted can also be scheduled by one number",
+                );
+            }
+        }
         finding = finding.detail(evidence(pool));
-        finding.holders = view
-            .holders
+        finding.holders = held
+            .others
             .iter()
-            .map(|holder| holder_ref(holder, namespace, messages))
+            .map(|holder| holder_ref(holder, held.namespace, held.messages))
             .collect();
         finding
+    }
+
+    /// What stands in the way, for the first line.
+    fn situation(&self, pool: &Pool, holders: usize, share: Share) -> String {
+        let budget = self.kind.class.device_policy.device.budget;
+        let budget_in_words = with_mib(budget, pool);
+        if share > budget {
+            return format!("by itself above the budget {budget_in_words} of a shared device");
+        }
+        if holders == 0 {
+            return format!("together above the budget {budget_in_words} of one device");
+        }
+        let left = budget.less(self.together);
+        let remains = if left == Share::ZERO {
+            "nothing is left".to_owned()
+        } else {
+            format!("{} is left", with_mib(left, pool))
+        };
+        let name = short(&self.name);
+        let plural = if holders == 1 { "" } else { "s" };
+        if pool.devices == 1 {
+            format!(
+                "{name} has promised {} of its budget {budget} to {holders} holder{plural}; {remains}",
+                self.together
+            )
+        } else {
+            format!(
+                "on {name} up to {} of a device's budget {budget} may be promised to {holders} holder{plural}; {remains}",
+                self.together
+            )
+        }
+    }
+
+    /// Whether the sum of fractions and the sum with overheads would each hold, though the shares do not.
+    fn holds_by_each_check(&self, total: Mib, pool: &Pool, held: &Held<'_>) -> bool {
+        let listed: Share = held.others.iter().map(|holder| holder.share).sum();
+        if pool.devices != 1 || listed != self.together {
+            return false;
+        }
+        let device = &self.kind.class.device_policy.device;
+        let reserve = device
+            .reserve
+            .of(total, matches!(pool.device, DeviceKind::Mig(_)));
+        let asked = self
+            .holds()
+            .iter()
+            .map(|hold| (hold.request, hold.overhead, hold.share));
+        let held = held
+            .others
+            .iter()
+            .map(|holder| (holder.request, holder.overhead, holder.share));
+        let mut fractions = Share::ZERO;
+        let mut memory = Mib::ZERO;
+        for (request, overhead, share) in asked.chain(held) {
+            fractions = fractions.plus(share.min(Share::ratio_up(request, total)));
+            memory = memory.plus(request).plus(overhead);
+        }
+        fractions <= device.budget && memory <= total.less(reserve)
     }
 
     /// Which of the two checks binds, with its numbers.
@@ -253,6 +353,35 @@ impl Closest<'_> {
             each.join("; ")
         )
     }
+}
+
+/// Who holds memory beside the object, and how much of that may be told.
+struct Held<'a> {
+    others: Vec<&'a HolderView>,
+    promised: Mib,
+    namespace: &'a str,
+    messages: &'a Messages,
+}
+
+/// `24468 MiB (0.30)`; where the overhead counts, both the fraction that was written and what it comes to.
+fn asked(request: Mib, share: Share, pool: &Pool) -> String {
+    let Some(total) = pool.total else {
+        return share.to_string();
+    };
+    let fraction = Share::ratio_up(request, total);
+    if share > fraction {
+        format!("{request} ({share} with overhead)")
+    } else {
+        format!("{request} ({share})")
+    }
+}
+
+/// `0.90 (73403 MiB)`, without the MiB where the size of the device is not known.
+fn with_mib(share: Share, pool: &Pool) -> String {
+    pool.total.map_or_else(
+        || share.to_string(),
+        |total| format!("{share} ({})", share.of_down(total)),
+    )
 }
 
 /// A holder as it may be named to somebody of `namespace`.

@@ -1,17 +1,19 @@
 //! Changes that make a refused object pass. Each one is tried on the same ledger before it is proposed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
 use serde_json::json;
 
 use super::Question;
-use super::pod::{Sought, seek};
 use super::survey::Survey;
 use crate::demand::{Amount, Demand};
+use crate::engine::FractionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
 use crate::ledger::search::Overlay;
 use crate::ledger::{Ledger, constraints};
+use crate::policy::Mode;
 use crate::units::{Fraction, Share};
 
 /// Fractions are proposed in steps of a thousandth.
@@ -29,22 +31,51 @@ const BY_FRACTION: [Code; 6] = [
     Code::Vg401,
 ];
 
-/// Adds to each error the changes to the pod that were found to pass.
+/// What is tried with a changed demand: whether the object would pass with it.
+pub(super) type Passes<'p> = &'p dyn Fn(&Arc<Demand>) -> bool;
+
+/// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
     question: &Question,
-    demand: &Arc<Demand>,
+    demand: &Demand,
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
     findings: &mut [Finding],
 ) {
+    let passes = |changed: &Arc<Demand>| {
+        let pod = &question.workload.pod;
+        let spec = constraints(pod);
+        let survey = Survey::of(
+            ledger,
+            changed,
+            &spec,
+            &question.namespace_labels,
+            &pod.metadata.labels,
+        );
+        // A place that needs no pod to move: the search for others is too long to be made for each proposal.
+        !refused(question, changed, &survey)
+            && (!survey.takes_shared() || overlay.find(&survey.ask(spec), &BTreeSet::new()).is_some())
+    };
+    let fixes = for_errors(question, demand, survey, findings, &passes);
+    attach(findings, fixes, survey);
+}
+
+/// Changes that answer every error at once.
+pub(super) fn for_errors(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    findings: &[Finding],
+    passes: Passes<'_>,
+) -> Vec<Fix> {
     let errors: Vec<Code> = findings
         .iter()
         .filter(|finding| finding.severity == Severity::Error)
         .map(|finding| finding.code)
         .collect();
     if errors.is_empty() {
-        return;
+        return Vec::new();
     }
     let mut fixes = Vec::new();
     if errors.iter().all(|code| BY_FRACTION.contains(code)) {
@@ -53,15 +84,18 @@ pub(super) fn for_pod(
             .iter()
             .all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
         let most = if chosen { Share::WHOLE } else { survey.fair_share() };
-        let passes = |changed: &Demand| passes(question, changed, ledger, overlay);
         fixes.extend(largest_fraction(question, demand, most, passes));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
-        fixes.extend(as_many_slots(question, demand, |changed| {
-            passes(question, changed, ledger, overlay)
-        }));
+        fixes.extend(as_many_slots(question, demand, passes));
     }
-    attach(findings, fixes, survey);
+    if errors
+        .iter()
+        .all(|code| matches!(code, Code::Vg402 | Code::Vg305))
+    {
+        fixes.extend(one_slot(question, demand, passes));
+    }
+    fixes
 }
 
 /// Puts the fixes to the first error, and says so where there are none.
@@ -72,80 +106,110 @@ pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<
     else {
         return;
     };
-    if fixes.is_empty() && first.code == Code::Vg201 {
-        let wait = if super::pod::lenient(survey) {
-            ""
-        } else {
-            "; it passes when a holder ends or asks for less, or with another such device"
-        };
-        first
-            .details
-            .push(format!("no smaller fraction of this object fits{wait}"));
+    if fixes.is_empty() && first.code == Code::Vg201 && survey.mode() == Mode::Enforce {
+        first.details.push(
+            "no smaller fraction was found that passes; it passes when a holder ends or asks for less, or with \
+             another such device"
+                .to_owned(),
+        );
     }
     first.fixes.extend(fixes);
 }
 
-/// Whether a changed demand would be admitted.
-fn passes(question: &Question, demand: &Demand, ledger: &Ledger, overlay: &Overlay<'_>) -> bool {
-    let pod = &question.workload.pod;
-    let spec = constraints(pod);
-    let survey = Survey::of(
-        ledger,
-        demand,
-        &spec,
-        &question.namespace_labels,
-        &pod.metadata.labels,
-    );
-    let refused = survey
-        .findings(demand, &question.workload.template)
+/// Whether a demand is refused before anybody looks for room.
+pub(super) fn refused(question: &Question, demand: &Demand, survey: &Survey<'_>) -> bool {
+    let policy = survey.policy();
+    let by_itself = demand
+        .findings
         .iter()
-        .any(|finding| finding.severity == Severity::Error);
-    !refused && !matches!(seek(&survey, ledger, overlay, &survey.ask(spec)), Sought::Full)
+        .any(|finding| policy.severity(finding.code) == Severity::Error);
+    by_itself
+        || survey
+            .findings(demand, &question.workload.template)
+            .iter()
+            .any(|finding| finding.severity == Severity::Error)
 }
 
-/// The demand with another fraction in its only engine that has one.
-fn with_fraction(demand: &Demand, fraction: &Fraction) -> Option<Demand> {
+/// One text of the object that holds a fraction, written anew.
+struct Rewrite {
+    container: String,
+    /// JSON pointer below the pod.
+    pointer: String,
+    edit: FractionEdit,
+    /// Whether somebody had chosen the fraction that it replaces.
+    chosen: bool,
+}
+
+/// The demand with every fraction above `most` brought down to it, and what would be written for that. `None` where
+/// nothing can be written, or where two engines stand in the same text.
+fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
     let mut changed = demand.clone();
-    let mut parts = changed.claims.iter_mut().flat_map(|claim| &mut claim.parts);
-    let part = parts.next()?;
-    if parts.next().is_some() {
-        return None;
+    let mut rewrites: Vec<Rewrite> = Vec::new();
+    let mut answered = Vec::new();
+    for claim in &mut changed.claims {
+        for part in &mut claim.parts {
+            let chosen = match &part.amount {
+                Amount::OfTotal { fraction, by_default } => {
+                    if !by_default && fraction.share() <= most.share() {
+                        continue;
+                    }
+                    !by_default
+                }
+                Amount::Unknown {
+                    code: Code::Vg101 | Code::Vg102,
+                    ..
+                } => false,
+                Amount::Unknown { .. } | Amount::Absolute(_) | Amount::Uncapped { .. } => continue,
+            };
+            let Some(edit) = part.edit.clone() else { continue };
+            part.amount = Amount::OfTotal {
+                fraction: most.clone(),
+                by_default: false,
+            };
+            answered.push(part.path.clone());
+            let pointer = format!("{}{}", claim.pointer, edit.pointer);
+            match rewrites.iter().find(|other| other.pointer == pointer) {
+                // A container that asks for two resources stands here twice.
+                Some(same) if same.edit == edit => {}
+                Some(_) => return None,
+                None => rewrites.push(Rewrite {
+                    container: claim.container.clone(),
+                    pointer,
+                    edit,
+                    chosen,
+                }),
+            }
+        }
     }
-    part.edit.as_ref()?;
-    let by_fraction = match &part.amount {
-        Amount::OfTotal { .. } => true,
-        Amount::Unknown { code, .. } => matches!(code, Code::Vg101 | Code::Vg102),
-        Amount::Absolute(_) | Amount::Uncapped { .. } => false,
-    };
-    if !by_fraction {
-        return None;
-    }
-    part.amount = Amount::OfTotal {
-        fraction: fraction.clone(),
-        by_default: false,
-    };
-    changed.findings.retain(|finding| finding.code != Code::Vg101);
-    Some(changed)
+    changed
+        .findings
+        .retain(|finding| finding.code != Code::Vg101 || !answered.contains(&finding.path));
+    (!rewrites.is_empty()).then_some((changed, rewrites))
 }
 
-/// The largest fraction, in thousandths and at most `most`, with which the object passes.
+/// The largest fraction, in thousandths and at most `most`, with which the object passes: no container takes more.
 pub(super) fn largest_fraction(
     question: &Question,
     demand: &Demand,
     most: Share,
-    passes: impl Fn(&Demand) -> bool,
+    passes: Passes<'_>,
 ) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
     let fits = |thousandths: u32| {
         at(thousandths)
-            .and_then(|fraction| with_fraction(demand, &fraction))
-            .is_some_and(|changed| passes(&changed))
+            .and_then(|fraction| capped(demand, &fraction))
+            .is_some_and(|(changed, _)| passes(&Arc::new(changed)))
     };
-    // What fits at a fraction fits at any smaller one, so the border is found by halving.
+    // What fits at a fraction fits at any smaller one, so the border is found by halving. Above the largest fraction
+    // of the object nothing would be written, and as it is it does not pass.
+    let least = u32::try_from(LEAST_USEFUL.ppm() / u64::from(STEP_PPM)).unwrap_or(1);
     let (mut low, mut high) = (
-        0_u32,
+        least,
         u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000),
     );
+    if low > high || !fits(low) {
+        return None;
+    }
     while low < high {
         let middle = (low + high).div_ceil(2);
         if fits(middle) {
@@ -155,68 +219,84 @@ pub(super) fn largest_fraction(
         }
     }
     let fraction = at(low)?;
-    let claim = demand.claims.iter().find(|claim| !claim.parts.is_empty())?;
-    let edit = claim.parts.first()?.edit.as_ref()?;
-    if fraction.share() < LEAST_USEFUL {
-        return None;
+    let (_, rewrites) = capped(demand, &fraction)?;
+    let base = template_pointer(question);
+    let mut patch = Vec::with_capacity(rewrites.len());
+    for Rewrite { pointer, edit, .. } in &rewrites {
+        let word = format!("{}{}{}", edit.before, fraction.text(), edit.after);
+        // Where there is no list yet, the operation makes one.
+        let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
+        let value = if makes_list { json!([word]) } else { json!(word) };
+        let op = if edit.add { "add" } else { "replace" };
+        patch.push(operation(op, &format!("{base}{pointer}"), &value)?);
     }
-    let pointer = format!("{}{}{}", template_pointer(question), claim.pointer, edit.pointer);
-    let word = format!("{}{}{}", edit.before, fraction.text(), edit.after);
-    // Where there is no list yet, the operation makes one.
-    let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
-    let value = if makes_list { json!([word]) } else { json!(word) };
-    let operation = operation(if edit.add { "add" } else { "replace" }, &pointer, &value)?;
-    let chosen = claim.parts.iter().any(|part| {
-        matches!(
-            part.amount,
-            Amount::OfTotal {
-                by_default: false,
-                ..
-            }
-        )
-    });
-    let verb = if chosen { "lower" } else { "set" };
-    Some(Fix {
-        title: format!(
+    let verb = if rewrites.iter().all(|rewrite| rewrite.chosen) {
+        "lower"
+    } else {
+        "set"
+    };
+    let title = match rewrites.as_slice() {
+        [one] => format!(
             "{verb} the memory fraction of container {} to {fraction}",
-            claim.container
+            one.container
         ),
-        patch: vec![operation],
-    })
+        several => {
+            let names: Vec<&str> = several.iter().map(|rewrite| rewrite.container.as_str()).collect();
+            format!(
+                "{verb} the memory fractions of containers {} to {fraction} each",
+                names.join(", ")
+            )
+        }
+    };
+    Some(Fix { title, patch })
 }
 
 /// As many slots as the engine has ranks.
-fn as_many_slots(question: &Question, demand: &Demand, passes: impl Fn(&Demand) -> bool) -> Option<Fix> {
-    let mut changed = demand.clone();
-    let claim = changed
+fn as_many_slots(question: &Question, demand: &Demand, passes: Passes<'_>) -> Option<Fix> {
+    let at = demand
         .claims
-        .iter_mut()
-        .find(|claim| claim.ranks() > claim.slots)?;
-    let ranks = claim.ranks();
-    claim.slots = ranks;
-    let (container, resource, pointer) = (
-        claim.container.clone(),
-        claim.resource.clone(),
-        claim.pointer.clone(),
-    );
-    if !passes(&changed) {
+        .iter()
+        .position(|claim| claim.ranks() > claim.slots)?;
+    let ranks = demand.claims.get(at)?.ranks();
+    slots(question, demand, at, ranks, passes)
+}
+
+/// One slot where a container can use no more.
+fn one_slot(question: &Question, demand: &Demand, passes: Passes<'_>) -> Option<Fix> {
+    let at = demand
+        .claims
+        .iter()
+        .position(|claim| claim.slots > 1 && claim.ranks() <= 1)?;
+    slots(question, demand, at, 1, passes)
+}
+
+/// Another number of slots in one claim.
+fn slots(question: &Question, demand: &Demand, at: usize, slots: u32, passes: Passes<'_>) -> Option<Fix> {
+    let mut changed = demand.clone();
+    let claim = changed.claims.get_mut(at)?;
+    claim.slots = slots;
+    let claim = claim.clone();
+    if !passes(&Arc::new(changed)) {
         return None;
     }
-    let key = resource.replace('~', "~0").replace('/', "~1");
-    let base = format!("{}{pointer}/resources", template_pointer(question));
-    let value = json!(ranks.to_string());
+    let key = claim.resource.replace('~', "~0").replace('/', "~1");
+    let base = format!("{}{}/resources", template_pointer(question), claim.pointer);
+    let value = json!(slots.to_string());
     let spec = &question.workload.pod.spec;
     let asked_in_requests = spec
         .containers
         .iter()
         .chain(&spec.init_containers)
-        .any(|c| c.name == container && c.resources.requests.contains_key(&*resource));
+        .any(|c| c.name == claim.container && c.resources.requests.contains_key(&*claim.resource));
     let mut patch = vec![operation("add", &format!("{base}/limits/{key}"), &value)?];
     if asked_in_requests {
         patch.push(operation("add", &format!("{base}/requests/{key}"), &value)?);
     }
     Some(Fix {
-        title: format!("ask for {ranks} of {resource} in container {container}"),
+        title: format!(
+            "ask for {slots} of {} in container {}",
+            claim.resource, claim.container
+        ),
         patch,
     })
 }

@@ -3,18 +3,21 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::budget::{self, closest};
+use super::budget::{self, Own, closest};
 use super::survey::Survey;
-use super::{Operation, PlacementRow, Question, Verdict, fixes, promise};
-use crate::demand::Demand;
+use super::{
+    Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
+};
 use crate::demand::weigh::under;
+use crate::demand::{Demand, Standing};
+use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Severity};
+use crate::ledger::room::may_meet;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
-use crate::policy::Mode;
 use crate::units::{Mib, Share};
 use crate::workload::controller_of;
-use crate::workload::pod::PodSpec;
+use crate::workload::pod::{Pod, PodSpec};
 
 /// Judges the CREATE or UPDATE of a pod.
 pub(super) fn judge(
@@ -51,9 +54,17 @@ pub(super) fn judge(
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
 
+    // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
+    // (or was never stored).
+    let object = &question.workload.object;
+    let replaced = ledger
+        .named(&object.namespace, &pod.metadata.name)
+        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
     let mut overlay = Overlay::new(ledger);
-    if let Some(own) = ledger.holder(&pod.metadata.uid) {
-        overlay.without(own);
+    let mut own = Own::new();
+    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
+        overlay.without(holder);
+        own.insert((holder.namespace.clone(), holder.name.clone()));
     }
     let mut place = None;
     let mut moves = Vec::new();
@@ -68,11 +79,16 @@ pub(super) fn judge(
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
             Sought::Full => {
                 if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
-                    let namespace = &question.workload.object.namespace;
-                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages);
+                    let namespace = &object.namespace;
+                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
                     if finding.code == Code::Vg201 {
-                        finding = finding.detail(unmodelled(&pod.spec));
-                        finding.details.retain(|sentence| !sentence.is_empty());
+                        finding.details.extend(unmodelled(&pod.spec));
+                    }
+                    if survey.takes_exclusive() {
+                        finding = finding.detail(
+                            "nodes that do not share their devices would take it too and have none free: with a node \
+                             selector for those it waits for one",
+                        );
                     }
                     place = Some(closest.node().clone());
                     verdict.findings.push(finding);
@@ -84,7 +100,7 @@ pub(super) fn judge(
         verdict.promise = promise(policy.enforcement);
     }
     if let Some(place) = &place {
-        verdict.placement = rows(&survey, ledger, &overlay, place);
+        verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
     }
     let shared_place = place.is_some() && survey.takes_shared();
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
@@ -92,7 +108,7 @@ pub(super) fn judge(
         verdict.reservation = Some(Reservation {
             uid: pod.metadata.uid.clone(),
             namespace: question.workload.object.namespace.clone(),
-            name: question.workload.object.name.clone(),
+            name: name_of(pod),
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
@@ -102,8 +118,19 @@ pub(super) fn judge(
             moves,
         });
     }
-    fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
-    verdict.conclude(policy.mode, may_deny)
+    if may_deny {
+        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        tell_changed_defaults(&mut verdict.findings, old, demand);
+    }
+    verdict.conclude(survey.mode(), may_deny)
+}
+
+/// Only files have pods without a name. Two of one prefix are two pods.
+fn name_of(pod: &Pod) -> String {
+    if pod.metadata.name.is_empty() {
+        return format!("{}{}", pod.metadata.generate_name, pod.metadata.uid);
+    }
+    pod.metadata.name.clone()
 }
 
 /// What the search for a place came to.
@@ -122,7 +149,9 @@ pub(super) fn seek(survey: &Survey<'_>, ledger: &Ledger, overlay: &Overlay<'_>, 
     if let Some(found) = overlay.find(ask, &BTreeSet::new()) {
         return Sought::Found(found);
     }
-    if survey.takes_exclusive() || survey.accepting.is_empty() {
+    // Devices of its own are the scheduler's to count. A pod that could go to a shared one as well must have a place,
+    // or the scheduler may bind it where a slot is free and memory is not.
+    if !survey.takes_shared() {
         return Sought::Waits;
     }
     match joint(ledger, overlay, ask) {
@@ -148,25 +177,27 @@ fn waits(demand: &Demand, survey: &Survey<'_>) -> Option<Finding> {
 }
 
 /// What about the pod the placement does not model.
-fn unmodelled(spec: &PodSpec) -> String {
+fn unmodelled(spec: &PodSpec) -> Option<String> {
     let between_pods = spec
         .affinity
         .as_ref()
         .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some());
-    match (between_pods, !spec.topology_spread_constraints.is_empty()) {
-        (false, false) => String::new(),
-        (true, false) => "not modelled: the pod's (anti-)affinity to other pods".to_owned(),
-        (false, true) => "not modelled: the pod's topology spread".to_owned(),
-        (true, true) => {
-            "not modelled: the pod's (anti-)affinity to other pods and its topology spread".to_owned()
-        }
-    }
+    let what = match (between_pods, !spec.topology_spread_constraints.is_empty()) {
+        (false, false) => return None,
+        (true, false) => "(anti-)affinity to other pods",
+        (false, true) => "topology spread",
+        (true, true) => "(anti-)affinity to other pods and its topology spread",
+    };
+    Some(format!("places were sought without regard to the pod's {what}"))
 }
 
 /// Whether an UPDATE takes more of any device than before.
 fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> bool {
     if old == new {
         return false;
+    }
+    if newly_unreadable(old, new) {
+        return true;
     }
     let labels = &question.workload.pod.metadata.labels;
     ledger.nodes.classes().any(|(_, class)| {
@@ -181,12 +212,40 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     })
 }
 
-/// The pools of a node as they are with the pod on it.
+/// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
+fn meeting_requests(
+    ledger: &Ledger,
+    place: &Arc<str>,
+    index: usize,
+    pool: &Pool,
+    several: &Standing,
+    own: &Own,
+) -> Mib {
+    let mut requests: Vec<_> = several
+        .holds
+        .iter()
+        .map(|hold| (hold.share, hold.request))
+        .collect();
+    if let Some(view) = ledger.devices_of(place).get(index) {
+        let (others, _) = budget::others(view, pool, own);
+        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
+    }
+    requests.sort_unstable_by(|a, b| b.cmp(a));
+    requests
+        .iter()
+        .take(may_meet(pool))
+        .map(|(_, request)| *request)
+        .sum()
+}
+
+/// The pools of a node as they are with so many such pods on it.
 pub(super) fn rows(
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
+    own: &Own,
     place: &Arc<str>,
+    pods: u32,
 ) -> Vec<PlacementRow> {
     let Some(entry) = ledger.nodes.get(place) else {
         return Vec::new();
@@ -194,24 +253,25 @@ pub(super) fn rows(
     let Some(kind) = survey.accepting.iter().find(|kind| kind.index == entry.class) else {
         return Vec::new();
     };
-    let views = ledger.devices_of(place);
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
         .filter(|(_, standing)| standing.slots > 0)
         .map(|((index, pool), standing)| {
-            let budget = if pool.sharing.is_shared() {
-                kind.class.device_policy.device.budget
-            } else {
-                Share::WHOLE
-            };
-            let held: Mib = views.get(index).map_or(Mib::ZERO, |view| view.promised);
-            let (promised, share) = if pool.sharing.is_shared() {
+            let (budget, promised, share) = if pool.sharing.is_shared() {
+                let several = standing.times(pods);
+                // On a single device everybody meets, so the sum needs no look at each of them.
+                let promised = if own.is_empty() && pool.devices <= 1 {
+                    ledger.promised(place, index).plus(several.request())
+                } else {
+                    meeting_requests(ledger, place, index, pool, &several, own)
+                };
                 (
-                    held.plus(standing.request()),
-                    overlay.together_with(place, entry, index, standing),
+                    kind.class.device_policy.device.budget,
+                    promised,
+                    overlay.together_with(place, entry, index, &several),
                 )
             } else {
-                (standing.request(), standing.share())
+                (Share::WHOLE, standing.request(), standing.share())
             };
             PlacementRow {
                 node: place.to_string(),
@@ -224,9 +284,4 @@ pub(super) fn rows(
             }
         })
         .collect()
-}
-
-/// Whether the policy in force lets errors pass.
-pub(super) fn lenient(survey: &Survey<'_>) -> bool {
-    survey.policy().mode != Mode::Enforce
 }

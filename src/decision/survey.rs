@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::demand::Demand;
 use crate::demand::weigh::Weighed;
 use crate::device::{DeviceKind, FactNote, Pool};
-use crate::finding::{Code, FieldPath, Finding, Number, Severity};
+use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::Ledger;
 use crate::ledger::nodes::Class;
 use crate::ledger::search::Ask;
@@ -51,6 +51,8 @@ pub(super) struct Survey<'a> {
     large_enough: bool,
     /// Most slots that a node offers of each resource.
     most: BTreeMap<String, u32>,
+    /// Slots that the pod asks for at once, by resource.
+    asked: BTreeMap<Arc<str>, u32>,
 }
 
 impl<'a> Survey<'a> {
@@ -69,6 +71,7 @@ impl<'a> Survey<'a> {
             offered: false,
             large_enough: false,
             most: BTreeMap::new(),
+            asked: BTreeMap::new(),
         };
         for (index, class) in ledger.nodes.classes() {
             for pool in &class.pools {
@@ -89,6 +92,11 @@ impl<'a> Survey<'a> {
                 .zip(&weighed.standings)
                 .all(|(pool, standing)| standing.slots <= pool.slots);
             if !enough {
+                for (pool, standing) in class.pools.iter().zip(&weighed.standings) {
+                    if standing.slots > 0 {
+                        survey.asked.insert(pool.resource.clone(), standing.slots);
+                    }
+                }
                 continue;
             }
             survey.large_enough = true;
@@ -132,6 +140,15 @@ impl<'a> Survey<'a> {
             .first()
             .or(self.refusing.first())
             .map_or(&self.base, |kind| &kind.policy)
+    }
+
+    /// What becomes of errors: a pod is denied only where no kind of node lets it through, so the mildest mode counts.
+    pub(super) fn mode(&self) -> Mode {
+        let mut kinds = self.accepting.iter().map(|kind| kind.policy.mode);
+        match kinds.find(|mode| *mode != Mode::Enforce) {
+            Some(mode) => mode,
+            None => self.policy().mode,
+        }
     }
 
     /// The smallest fair share of a slot among the kinds that the pod could stand on; the whole where none is shared.
@@ -182,9 +199,7 @@ impl<'a> Survey<'a> {
                     finding.clone().with_severity(finding.severity.min(severity))
                 }));
             }
-            for kind in &self.refusing {
-                findings.extend(excluded(kind));
-            }
+            findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
         }
         for finding in &mut findings {
@@ -196,51 +211,94 @@ impl<'a> Survey<'a> {
     }
 
     fn not_offered(&self, demand: &Demand) -> Finding {
-        let claim = demand
+        let missing = demand
             .claims
             .iter()
             .find(|claim| !self.most.contains_key(&*claim.resource));
-        let claim = claim.or(demand.claims.first());
-        let (resource, path) = claim.map_or_else(
-            || (Arc::from("nvidia.com/gpu"), FieldPath::default()),
-            |claim| (claim.resource.clone(), claim.slots_path.clone()),
-        );
-        let offered: Vec<&str> = self.most.keys().map(String::as_str).take(6).collect();
-        let instead = if offered.is_empty() {
-            "no node of the cluster offers GPUs".to_owned()
-        } else {
-            format!("the cluster offers {}", offered.join(", "))
+        let path = missing
+            .or(demand.claims.first())
+            .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+        let text = match missing {
+            Some(claim) => {
+                let offered: Vec<&str> = self.most.keys().map(String::as_str).take(MOST_NAMED).collect();
+                let more = if self.most.len() > MOST_NAMED {
+                    " and more"
+                } else {
+                    ""
+                };
+                if offered.is_empty() {
+                    format!(
+                        "no node offers {}; no node of the cluster offers GPUs",
+                        claim.resource
+                    )
+                } else {
+                    format!(
+                        "no node offers {}; the cluster offers {}{more}",
+                        claim.resource,
+                        offered.join(", ")
+                    )
+                }
+            }
+            None => format!(
+                "no single node offers all that the pod asks for: {}",
+                demand.resources().collect::<Vec<_>>().join(", ")
+            ),
         };
-        let finding = Finding::new(Code::Vg302, path, format!("no node offers {resource}; {instead}"));
-        let grows = !self.base.growth.is_empty();
-        let finding = crate::demand::weigh::under(&self.base, finding);
-        if grows {
-            let growth = "the policy names pools that an autoscaler can add, so the pod may wait for one";
-            return finding.detail(growth).with_severity(Severity::Warning);
-        }
-        finding
+        self.growing(Finding::new(Code::Vg302, path, text))
     }
 
     fn too_small(&self, demand: &Demand) -> Finding {
-        let largest = demand.claims.iter().max_by_key(|claim| claim.slots);
-        let (resource, path) = largest.map_or_else(
-            || (Arc::from("nvidia.com/gpu"), FieldPath::default()),
-            |claim| (claim.resource.clone(), claim.slots_path.clone()),
-        );
-        let asked: u32 = demand
+        let most = |resource: &str| self.most.get(resource).copied().unwrap_or(0);
+        let above = self
+            .asked
+            .iter()
+            .find(|(resource, asked)| **asked > most(resource));
+        let Some((resource, asked)) = above else {
+            let path = demand
+                .claims
+                .first()
+                .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+            let all: Vec<String> = self
+                .asked
+                .iter()
+                .map(|(resource, asked)| format!("{asked} of {resource}"))
+                .collect();
+            let text = format!(
+                "the pod asks {}, and no node has as many of each: no node could ever take it",
+                all.join(" and ")
+            );
+            return self.growing(Finding::new(Code::Vg703, path, text));
+        };
+        let path = demand
             .claims
             .iter()
-            .filter(|claim| claim.resource == resource)
-            .fold(0, |sum, claim| sum.saturating_add(claim.slots));
-        let most = self.most.get(&*resource).copied().unwrap_or(0);
+            .filter(|claim| *claim.resource == **resource)
+            .max_by_key(|claim| claim.slots)
+            .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+        let most = most(resource);
         let finding = Finding::new(
             Code::Vg703,
             path,
-            format!("the pod asks {asked} of {resource} and the largest node has {most}: no node could ever take it"),
+            format!(
+                "the pod asks {asked} of {resource} and the largest node has {most}: no node could ever take it; ask \
+                 for at most {most}"
+            ),
         )
-        .number("slots", Number::Count(u64::from(asked)))
+        .number("slots", Number::Count(u64::from(*asked)))
         .number("largestNode", Number::Count(u64::from(most)));
-        crate::demand::weigh::under(&self.base, finding)
+        self.growing(finding)
+    }
+
+    /// What no node can give now is a remark where an autoscaler may add other nodes.
+    fn growing(&self, finding: Finding) -> Finding {
+        let finding = crate::demand::weigh::under(&self.base, finding);
+        if self.base.growth.is_empty() {
+            return finding;
+        }
+        let severity = finding.severity.min(Severity::Warning);
+        finding
+            .detail("the policy names pools that an autoscaler can add, so the pod may wait for one")
+            .with_severity(severity)
     }
 
     /// What is not known of the devices on which the pod could stand.
@@ -257,18 +315,21 @@ impl<'a> Survey<'a> {
                 findings.push(crate::demand::weigh::under(&kind.policy, finding));
             };
             let mut asked = kind.class.pools.iter().zip(&kind.weighed.standings);
-            if asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool)) {
-                tell(format!(
-                    "node {name} has no label nvidia.com/gpu.memory and its product is not in the catalogue: \
-                     fractions are summed there, overheads cannot be"
-                ));
-            }
-            for note in kind
+            let lacks_size = asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool));
+            let mut notes = kind
                 .notes
                 .iter()
                 .filter(|note| demand.resources().any(|asked| *asked == *note.resource))
-            {
-                tell(format!("node {name}: {}", note.message));
+                .peekable();
+            if lacks_size && notes.peek().is_none() {
+                tell(format!(
+                    "node {} has no label nvidia.com/gpu.memory and a product that the catalogue lacks: fractions are \
+                     summed there, overheads cannot be",
+                    short(name)
+                ));
+            }
+            for note in notes {
+                tell(format!("node {}: {}", short(name), note.message));
             }
         }
         findings
@@ -316,35 +377,58 @@ fn no_match(demand: &Demand, policy: &Policy) -> Finding {
     finding.with_severity(policy.severity(Code::Vg209).min(Severity::Info))
 }
 
-/// A kind that refuses the pod beside others that take it: the scheduler may still choose it.
-fn excluded(kind: &Candidate<'_>) -> Option<Finding> {
-    let worst = kind
-        .weighed
-        .findings
-        .iter()
-        .find(|finding| finding.severity == Severity::Error)?;
-    let named: Vec<&str> = kind.names.iter().take(MOST_NAMED).map(|name| &**name).collect();
-    let more = if kind.names.len() > MOST_NAMED {
-        " and others"
-    } else {
-        ""
-    };
-    let devices = kind.class.pools.iter().map(|pool| match &pool.device {
-        DeviceKind::Gpu => format!("{} slots of a {}", pool.sharing.slots_per_device(), pool.product),
-        DeviceKind::Mig(profile) => format!("{} slots of MIG {profile}", pool.sharing.slots_per_device()),
-    });
-    let devices: Vec<String> = devices.collect();
-    Some(
-        Finding::new(
-            worst.code,
-            worst.path.clone(),
+/// Kinds that refuse the pod beside others that take it: the scheduler may still choose them. One remark for each
+/// reason, however many kinds give it.
+fn excluded(refusing: &[Candidate<'_>]) -> Vec<Finding> {
+    let mut by_code: BTreeMap<Code, Vec<(&Candidate<'_>, &Finding)>> = BTreeMap::new();
+    for kind in refusing {
+        let errors = &kind.weighed.findings;
+        let worst = errors.iter().find(|finding| finding.severity == Severity::Error);
+        if let Some(worst) = worst {
+            by_code.entry(worst.code).or_default().push((kind, worst));
+        }
+    }
+    let mut findings = Vec::with_capacity(by_code.len());
+    for (code, kinds) in by_code {
+        let Some((_, first)) = kinds.first() else { continue };
+        let all: Vec<&Arc<str>> = kinds.iter().flat_map(|(kind, _)| &kind.names).collect();
+        let named: Vec<String> = all.iter().take(MOST_NAMED).map(|name| short(name)).collect();
+        let more = if all.len() > MOST_NAMED { " and others" } else { "" };
+        let what = match kinds.as_slice() {
+            [(only, _)] => format!(" ({})", devices(only)),
+            _ => String::new(),
+        };
+        let mut finding = Finding::new(
+            code,
+            first.path.clone(),
             format!(
-                "not on {}{more} ({}): keep the pod off these nodes with a node selector or affinity",
-                named.join(", "),
-                devices.join("; ")
+                "refused on {}{more}{what}: keep it off there by node selector or affinity",
+                named.join(", ")
             ),
-        )
-        .detail(worst.message.clone())
-        .with_severity(Severity::Warning),
-    )
+        );
+        for (_, reason) in &kinds {
+            if !finding.details.contains(&reason.message) {
+                finding = finding.detail(reason.message.clone());
+            }
+        }
+        findings.push(finding.with_severity(Severity::Warning));
+    }
+    findings
+}
+
+/// The devices of a kind that the pod asks for, in words.
+fn devices(kind: &Candidate<'_>) -> String {
+    let asked = kind.class.pools.iter().zip(&kind.weighed.standings);
+    let devices = asked.filter(|(_, standing)| standing.slots > 0).map(|(pool, _)| {
+        let device = match &pool.device {
+            DeviceKind::Gpu => short(&pool.product),
+            DeviceKind::Mig(profile) => format!("MIG {profile}"),
+        };
+        if pool.sharing.is_shared() {
+            format!("{device} in {} slots", pool.sharing.slots_per_device())
+        } else {
+            device
+        }
+    });
+    devices.collect::<Vec<_>>().join("; ")
 }

@@ -1,20 +1,28 @@
 //! The verdict on an object that makes pods: told when it is applied instead of at each of its pods.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::budget::closest;
+use super::budget::{Closest, Own, closest};
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
-use super::{Operation, Question, Verdict, fixes, promise};
+use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
 use crate::ledger::search::{Ask, Overlay};
 use crate::ledger::{Holder, Ledger, constraints};
-use crate::placement::candidates::{Fit, node_matches};
 use crate::units::Share;
+use crate::workload::pod::PodSpec;
 use crate::workload::{Workload, WorkloadKind};
+
+mod change;
+mod ground;
+
+use change::Change;
+use ground::{Filled, Ground};
+
+/// Most nodes whose sums are told.
+const MOST_ROWS: usize = 16;
 
 /// Judges the CREATE or UPDATE of an object that makes pods, or a change of its scale.
 pub(super) fn judge(
@@ -52,41 +60,48 @@ pub(super) fn judge(
         verdict.promise = promise(policy.enforcement);
     }
     let mut overlay = Overlay::new(ledger);
+    let mut own = Own::new();
     for holder in ledger
         .in_namespace(&workload.object.namespace)
         .filter(|holder| is_own(holder, workload))
     {
         overlay.without(holder);
+        own.insert((holder.namespace.clone(), holder.name.clone()));
     }
+    let ground = Ground::of(ledger, &overlay, &spec);
     let sizing = Sizing {
         question,
         demand,
         survey: &survey,
         ledger,
         base: &overlay,
+        ground: &ground,
+        own: &own,
         spec: &spec,
     };
-    let mut proposals = Vec::new();
-    if !blocked && !survey.accepting.is_empty() && !survey.takes_exclusive() {
-        let fit = if workload.replicas.per_node {
-            sizing.on_each_node()
-        } else {
-            sizing.steady(workload.replicas.desired)
-        };
+    if !blocked && sizing.counts() {
+        let fit = sizing.steady();
+        for (place, pods) in fit.filled.places.iter().take(MOST_ROWS) {
+            verdict
+                .placement
+                .extend(rows(&survey, ledger, &overlay, &own, place, *pods));
+        }
         if let Some(finding) = fit.finding {
             verdict.findings.push(path(finding));
-            if fit.code == Some(Code::Vg201) {
-                proposals = sizing.proposals(&fit.places);
-            }
-        } else if let Some(finding) = sizing.rollout(&fit, change.rolls_out || !is_update) {
-            verdict.findings.push(finding);
+        } else if change.rolls_out || !is_update {
+            let before = old.filter(|_| change.replaces);
+            verdict.findings.extend(sizing.rollout(before.map(AsRef::as_ref)));
         }
-        if let Some(last) = fit.places.last() {
-            verdict.placement = rows(&survey, ledger, &overlay, last);
+        if fit.code == Some(Code::Vg201) {
+            let proposals = sizing.proposals(&fit.filled, &verdict.findings);
+            fixes::attach(&mut verdict.findings, proposals, &survey);
         }
     } else if blocked {
-        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        let passes = |changed: &Arc<Demand>| sizing.passes(changed, workload.replicas.desired);
+        let found = fixes::for_errors(question, demand, &survey, &verdict.findings, &passes);
+        fixes::attach(&mut verdict.findings, found, &survey);
     }
+    tell_changed_defaults(&mut verdict.findings, old, demand);
     let may_deny = !question.scale_only && (!is_update || change.raises);
     if is_update && !may_deny {
         let text = "this change is let through because it asks for no more than before; its new pods are judged one by one";
@@ -98,15 +113,7 @@ pub(super) fn judge(
             finding.details.push(text.to_owned());
         }
     }
-    if !proposals.is_empty()
-        || verdict
-            .findings
-            .iter()
-            .any(|f| f.code == Code::Vg201 && f.fixes.is_empty())
-    {
-        fixes::attach(&mut verdict.findings, proposals, &survey);
-    }
-    verdict.conclude(policy.mode, may_deny)
+    verdict.conclude(survey.mode(), may_deny)
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.
@@ -118,148 +125,122 @@ fn is_own(holder: &Holder, workload: &Workload) -> bool {
     by_name || (!workload.uid.is_empty() && holder.controller.as_deref() == Some(workload.uid.as_str()))
 }
 
-/// What an UPDATE changes.
-struct Change {
-    /// The template, so that pods are replaced.
-    rolls_out: bool,
-    /// More pods, or more for each.
-    raises: bool,
-}
-
-impl Change {
-    fn of(question: &Question, demand: &Demand, old: Option<&Arc<Demand>>, ledger: &Ledger) -> Self {
-        let (Some(before), Some(old)) = (&question.old, old) else {
-            return Self {
-                rolls_out: true,
-                raises: true,
-            };
-        };
-        let now = &question.workload;
-        let labels = &now.pod.metadata.labels;
-        let total = |demand: &Demand, workload: &Workload, class: &crate::ledger::nodes::Class| {
-            let weighed = ledger.weigh(demand, &question.namespace_labels, labels, class);
-            let each: Share = weighed.standings.iter().map(crate::demand::Standing::share).sum();
-            let pods = if workload.replicas.per_node {
-                1
-            } else {
-                workload.replicas.desired
-            };
-            (each.times(u64::from(pods)), u64::from(pods), weighed.refused())
-        };
-        let raises = ledger.nodes.classes().any(|(_, class)| {
-            let (share_then, pods_then, refused_then) = total(old, before, class);
-            let (share_now, pods_now, refused_now) = total(demand, now, class);
-            share_now > share_then
-                || (pods_now > pods_then && share_now > Share::ZERO)
-                || (refused_now && !refused_then)
-        });
-        Self {
-            rolls_out: before.pod.spec != now.pod.spec,
-            raises,
-        }
-    }
-}
-
 /// What an attempt to place all pods came to.
 struct Placed {
-    /// Places of the pods that found one.
-    places: Vec<Arc<str>>,
+    filled: Filled,
     /// The code of what keeps the others out.
     code: Option<Code>,
     finding: Option<Finding>,
 }
 
+impl Placed {
+    fn all(filled: Filled) -> Self {
+        Self {
+            filled,
+            code: None,
+            finding: None,
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
 struct Sizing<'a> {
     question: &'a Question,
-    demand: &'a Arc<Demand>,
+    demand: &'a Demand,
     survey: &'a Survey<'a>,
     ledger: &'a Ledger,
     base: &'a Overlay<'a>,
-    spec: &'a Arc<crate::workload::pod::PodSpec>,
+    ground: &'a Ground,
+    own: &'a Own,
+    spec: &'a Arc<PodSpec>,
 }
 
 impl Sizing<'_> {
+    /// Whether there is anything to count: devices of their own are the scheduler's, but a pod of a DaemonSet comes to
+    /// the shared ones as well.
+    fn counts(&self) -> bool {
+        let per_node = self.question.workload.replicas.per_node;
+        self.survey.takes_shared() && (per_node || !self.survey.takes_exclusive())
+    }
+
     fn ask(&self) -> Ask {
         self.survey.ask(self.spec.clone())
     }
 
-    /// Places `wanted` pods one after the other; where they end, and the ledger with those that fit.
-    fn fill(&self, ask: &Ask, wanted: u32) -> (Vec<Arc<str>>, Overlay<'_>) {
-        let mut overlay = self.base.clone();
-        let mut placed = Vec::new();
-        for _ in 0..wanted {
-            let Some(place) = overlay.find(ask, &BTreeSet::new()) else {
-                break;
-            };
-            let Some(entry) = self.ledger.nodes.get(&place) else {
-                break;
-            };
-            if let Some(weighed) = ask.weighed.get(&entry.class) {
-                overlay.add(&place, &weighed.standings);
-            }
-            placed.push(place);
-        }
-        (placed, overlay)
+    fn resource(&self) -> &str {
+        self.demand.resources().next().unwrap_or("nvidia.com/gpu")
     }
 
-    /// The steady state.
-    fn steady(&self, wanted: u32) -> Placed {
+    fn closest<'s>(&'s self, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
+        closest(self.survey, self.ledger, overlay, self.spec)
+    }
+
+    fn steady(&self) -> Placed {
+        if self.question.workload.replicas.per_node {
+            self.on_each_node()
+        } else {
+            self.replicas(self.question.workload.replicas.desired)
+        }
+    }
+
+    /// The steady state of a number of pods.
+    fn replicas(&self, wanted: u32) -> Placed {
         let ask = self.ask();
-        let (placed, overlay) = self.fill(&ask, wanted);
-        let count = u32::try_from(placed.len()).unwrap_or(u32::MAX);
+        let filled = self.ground.fill(&ask, self.base, wanted);
+        let count = filled.count;
         if count >= wanted
             || (wanted == 1 && !matches!(seek(self.survey, self.ledger, self.base, &ask), Sought::Full))
         {
-            return Placed {
-                places: placed,
-                code: None,
-                finding: None,
-            };
+            return Placed::all(filled);
         }
-        let Some(closest) = closest(self.survey, self.ledger, &overlay, self.spec) else {
-            return Placed {
-                places: placed,
-                code: None,
-                finding: None,
-            };
+        let full = Ground::with(&ask, self.base, &filled);
+        let Some(closest) = self.closest(&full) else {
+            return Placed::all(filled);
         };
-        let workload = &self.question.workload;
+        let namespace = &self.question.workload.object.namespace;
         let messages = &self.survey.policy().messages;
-        let mut finding = closest.finding(self.demand, self.ledger, &workload.object.namespace, messages);
+        let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
             finding.message = format!(
                 "{count} of {wanted} pods find a free slot of {}; the others are refused until one is free",
-                self.demand.resources().next().unwrap_or("nvidia.com/gpu")
+                self.resource()
             );
+            finding.details.clear();
             let severity = finding.severity.min(Severity::Warning);
             return Placed {
-                places: placed,
+                filled,
                 code: Some(Code::Vg209),
                 finding: Some(finding.with_severity(severity)),
             };
         }
-        let share: Share = closest
-            .kind
-            .weighed
-            .standings
-            .iter()
-            .map(crate::demand::Standing::share)
-            .sum();
-        let budget = closest.kind.class.device_policy.device.budget;
+        // Sums of the fullest device would count the object's own pods among those of others.
+        for name in ["promisedMiB", "promisedFraction", "leftMiB", "leftFraction"] {
+            finding.numbers.remove(name);
+        }
+        finding
+            .details
+            .retain(|sentence| !sentence.starts_with("promised so far"));
+        let share = closest.share();
+        let needed = share.times(u64::from(wanted));
         finding.message = format!(
-            "{wanted} pods at {share} of a shared {} device need {} in the steady state; {count} of them fit (budget {budget} \
-             of each device)",
-            self.demand.resources().next().unwrap_or("nvidia.com/gpu"),
-            share.times(u64::from(wanted)),
+            "{wanted} pods at {share} of a shared {} device need {needed} in the steady state; {count} of them fit \
+             (budget {} of each device)",
+            self.resource(),
+            closest.budget(),
         );
+        let rest = wanted - count;
         let finding = finding
             .number("replicas", Number::Count(u64::from(wanted)))
             .number("replicasThatFit", Number::Count(u64::from(count)))
-            .number("neededFraction", Number::Share(share.times(u64::from(wanted))))
-            .detail("or another such device for the rest");
+            .number("neededFraction", Number::Share(needed))
+            .detail(if rest == 1 {
+                "one of them would need another such device".to_owned()
+            } else {
+                format!("{rest} of them would need further such devices")
+            });
         Placed {
-            places: placed,
+            filled,
             code: Some(Code::Vg201),
             finding: Some(finding),
         }
@@ -267,109 +248,150 @@ impl Sizing<'_> {
 
     /// A DaemonSet: one pod on each node that matches.
     fn on_each_node(&self) -> Placed {
-        let mut placed = Vec::new();
-        let mut full = Vec::new();
-        for kind in &self.survey.accepting {
-            for name in &kind.class.members {
-                let Some(entry) = self.ledger.nodes.get(name) else {
-                    continue;
-                };
-                if matches!(node_matches(self.spec, &entry.node), Fit::Never(_)) {
-                    continue;
-                }
-                if self.base.fits(name, entry, &kind.weighed.standings).memory {
-                    placed.push(name.clone());
-                } else {
-                    full.push(name.clone());
-                }
-            }
-        }
-        if full.is_empty() {
-            return Placed {
-                places: placed,
-                code: None,
-                finding: None,
-            };
-        }
-        let finding = closest(self.survey, self.ledger, self.base, self.spec).map(|closest| {
+        let ask = self.ask();
+        let (filled, full) = self.ground.on_each(&ask, self.base);
+        let finding = full.first().and_then(|_| {
+            let closest = self.closest(self.base)?;
             let namespace = &self.question.workload.object.namespace;
-            let mut finding = closest.finding(
-                self.demand,
-                self.ledger,
-                namespace,
-                &self.survey.policy().messages,
-            );
+            let messages = &self.survey.policy().messages;
+            let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
             let named: Vec<String> = full
                 .iter()
                 .take(3)
-                .map(|name| super::budget::short(name))
+                .map(|name| crate::finding::short(name))
                 .collect();
             let more = if full.len() > 3 {
                 format!(" and {} more", full.len() - 3)
             } else {
                 String::new()
             };
-            finding = Finding::new(
-                Code::Vg201,
-                finding.path.clone(),
-                format!(
-                    "one pod on each node: {} of {} nodes have no room for it ({}{more})",
-                    full.len(),
-                    full.len() + placed.len(),
-                    named.join(", ")
-                ),
+            finding.code = Code::Vg201;
+            finding.message = format!(
+                "one pod on each node: {} of {} nodes have no room for it ({}{more})",
+                full.len(),
+                u64::from(filled.count) + full.len() as u64,
+                named.join(", ")
             );
-            under(&closest.kind.policy, finding).number("nodesWithoutRoom", Number::Count(full.len() as u64))
+            // The node that comes closest may be one with room: its numbers and holders would mislead.
+            finding.numbers.clear();
+            finding.holders.clear();
+            finding.details = vec![
+                format!(
+                    "each asks {} of a device, of which {} may be promised",
+                    closest.share(),
+                    closest.budget()
+                ),
+                "keep it off these nodes with a node selector or affinity, or free memory there".to_owned(),
+            ];
+            Some(
+                under(&closest.kind.policy, finding)
+                    .number("nodesWithoutRoom", Number::Count(full.len() as u64)),
+            )
         });
         Placed {
-            places: placed,
-            code: Some(Code::Vg201),
+            code: finding.as_ref().map(|finding| finding.code),
+            filled,
             finding,
         }
     }
 
-    /// The peak of the next rollout beyond a steady state that fits.
-    fn rollout(&self, steady: &Placed, applies: bool) -> Option<Finding> {
+    /// The peak of the next rollout beyond a steady state that fits. While it goes on, old pods and new ones stand
+    /// beside each other, so each counts at the larger of the two footprints.
+    fn rollout(&self, before: Option<&Demand>) -> Option<Finding> {
         let replicas = &self.question.workload.replicas;
-        if !applies
-            || replicas.surge == 0
-            || replicas.desired == 0
-            || self.question.workload.kind != WorkloadKind::Deployment
-        {
+        if replicas.surge == 0 || replicas.desired == 0 {
             return None;
         }
-        let ask = self.ask();
-        let mut overlay = self.base.clone();
-        for place in &steady.places {
-            let class = self.ledger.nodes.get(place)?.class;
-            overlay.add(place, &ask.weighed.get(&class)?.standings);
+        let ask = self.at_the_larger(before);
+        if replicas.per_node {
+            return self.rollout_on_each_node(&ask);
         }
-        for _ in 0..replicas.surge {
-            let Some(place) = overlay.find(&ask, &BTreeSet::new()) else {
-                let closest = closest(self.survey, self.ledger, &overlay, self.spec)?;
-                // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
-                if closest.fits.memory || !closest.fits.slots {
-                    return None;
-                }
-                return Some(self.peak(&closest));
-            };
-            let class = self.ledger.nodes.get(&place)?.class;
-            overlay.add(&place, &ask.weighed.get(&class)?.standings);
+        let peak = replicas.desired.saturating_add(replicas.surge);
+        let filled = self.ground.fill(&ask, self.base, peak);
+        if filled.count >= peak {
+            return None;
         }
-        None
+        let full = Ground::with(&ask, self.base, &filled);
+        let closest = self.closest_for(&ask, &full)?;
+        // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
+        if closest.fits.memory || !closest.fits.slots {
+            return None;
+        }
+        Some(self.peak(&closest, &ask, peak, filled.count))
     }
 
-    fn peak(&self, closest: &super::budget::Closest<'_>) -> Finding {
-        let replicas = &self.question.workload.replicas;
-        let share: Share = closest
-            .kind
+    /// The question for a place with the larger of the old and the new footprint.
+    fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
+        let mut ask = self.ask();
+        let Some(before) = before else { return ask };
+        let labels = &self.question.workload.pod.metadata.labels;
+        for (index, weighed) in &mut ask.weighed {
+            let Some(class) = self.ledger.nodes.class(*index) else {
+                continue;
+            };
+            let then = self
+                .ledger
+                .weigh(before, &self.question.namespace_labels, labels, class);
+            weighed.standings = std::mem::take(&mut weighed.standings)
+                .into_iter()
+                .zip(then.standings)
+                // What the new pods do not ask for is no matter of where they can stand.
+                .map(|(now, then)| if now.slots == 0 { now } else { now.at_least(then) })
+                .collect();
+        }
+        ask
+    }
+
+    fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
+        super::budget::closest_with(self.survey, self.ledger, overlay, self.spec, |kind| {
+            ask.weighed
+                .get(&kind.index)
+                .map_or(&kind.weighed.standings, |weighed| &weighed.standings)
+        })
+    }
+
+    fn rollout_on_each_node(&self, ask: &Ask) -> Option<Finding> {
+        let node = self.ground.first_without_room_for_two(ask, self.base)?;
+        let class = self.ledger.nodes.get(&node)?.class;
+        let kind = self.survey.accepting.iter().find(|kind| kind.index == class)?;
+        let share: Share = ask
             .weighed
+            .get(&class)?
             .standings
             .iter()
             .map(crate::demand::Standing::share)
             .sum();
-        let budget = closest.kind.class.device_policy.device.budget;
-        let peak = replicas.desired.saturating_add(replicas.surge);
+        let finding = Finding::new(
+            Code::Vg203,
+            FieldPath::new("spec.updateStrategy"),
+            format!(
+                "a rollout has 2 pods on a node for a while, and {} has no room for another {share}: it would stall \
+                 there",
+                crate::finding::short(&node)
+            ),
+        )
+        .detail("the new pod of a node is started before the old one ends, because maxSurge is above 0");
+        let operation = fixes::operation(
+            "add",
+            "/spec/updateStrategy",
+            &serde_json::json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
+        );
+        let mut finding = under(&kind.policy, finding);
+        finding.fixes.extend(operation.map(|operation| Fix {
+            title: "set maxSurge to 0 and maxUnavailable to 1".to_owned(),
+            patch: vec![operation],
+        }));
+        Some(finding)
+    }
+
+    fn peak(&self, closest: &Closest<'_>, ask: &Ask, peak: u32, fit: u32) -> Finding {
+        let replicas = &self.question.workload.replicas;
+        let share: Share = ask
+            .weighed
+            .get(&closest.kind.index)
+            .map_or(Share::ZERO, |weighed| {
+                weighed.standings.iter().map(crate::demand::Standing::share).sum()
+            });
         let (short, long) = if replicas.unavailable > 0 {
             (
                 format!("it goes on one by one (maxUnavailable {})", replicas.unavailable),
@@ -381,18 +403,24 @@ impl Sizing<'_> {
                 "nothing ends before the extra pod is ready",
             )
         };
+        let sum = share.times(u64::from(peak));
+        // A sum over several devices says nothing beside the budget of one.
+        let situation = if self.ground.is_one_device(ask, self.ledger) {
+            format!("{sum} above {}", closest.budget())
+        } else {
+            format!("and {fit} fit at once")
+        };
+        let joint = if situation.starts_with("and") { " " } else { ", " };
         let mut finding = Finding::new(
             Code::Vg203,
             FieldPath::new("spec.strategy"),
-            format!(
-                "a rollout has {peak} pods at {share}, {} above {budget}: {short}",
-                share.times(u64::from(peak))
-            ),
+            format!("a rollout has {peak} pods at {share}{joint}{situation}: {short}"),
         )
         .detail(long)
         .number("peakPods", Number::Count(u64::from(peak)))
-        .number("peakFraction", Number::Share(share.times(u64::from(peak))))
-        .number("budgetFraction", Number::Share(budget));
+        .number("peakPodsThatFit", Number::Count(u64::from(fit)))
+        .number("peakFraction", Number::Share(sum))
+        .number("budgetFraction", Number::Share(closest.budget()));
         finding.fixes.extend(self.no_surge());
         finding.fixes.extend(self.fraction_for(peak));
         under(&closest.kind.policy, finding)
@@ -413,32 +441,41 @@ impl Sizing<'_> {
 
     /// The largest fraction with which so many pods fit.
     fn fraction_for(&self, pods: u32) -> Option<Fix> {
-        fixes::largest_fraction(self.question, self.demand, Share::WHOLE, |changed| {
-            let labels = &self.question.workload.pod.metadata.labels;
-            let namespace_labels = &self.question.namespace_labels;
-            let survey = Survey::of(self.ledger, changed, self.spec, namespace_labels, labels);
-            let refused = survey
-                .findings(changed, &self.question.workload.template)
-                .iter()
-                .any(|finding| finding.severity == Severity::Error);
-            if refused {
-                return false;
-            }
-            let sizing = Sizing {
-                survey: &survey,
-                ..*self
-            };
-            let ask = sizing.ask();
-            let (placed, overlay) = sizing.fill(&ask, pods);
-            // Pods that only lack a slot are no matter of memory.
-            u32::try_from(placed.len()).unwrap_or(u32::MAX) >= pods
-                || closest(&survey, self.ledger, &overlay, self.spec)
-                    .is_some_and(|closest| closest.fits.memory)
-        })
+        let passes = |changed: &Arc<Demand>| self.passes(changed, pods);
+        fixes::largest_fraction(self.question, self.demand, Share::WHOLE, &passes)
+    }
+
+    /// Whether so many pods (or one on each node) of a changed demand pass.
+    fn passes(&self, changed: &Arc<Demand>, pods: u32) -> bool {
+        let labels = &self.question.workload.pod.metadata.labels;
+        let namespace_labels = &self.question.namespace_labels;
+        let survey = Survey::of(self.ledger, changed, self.spec, namespace_labels, labels);
+        if fixes::refused(self.question, changed, &survey) {
+            return false;
+        }
+        let sizing = Sizing {
+            survey: &survey,
+            demand: changed,
+            ..*self
+        };
+        if !sizing.counts() {
+            return true;
+        }
+        let ask = sizing.ask();
+        if self.question.workload.replicas.per_node {
+            return self.ground.on_each(&ask, self.base).1.is_empty();
+        }
+        let filled = self.ground.fill(&ask, self.base, pods);
+        if filled.count >= pods {
+            return true;
+        }
+        // Pods that only lack a slot are no matter of memory.
+        let full = Ground::with(&ask, self.base, &filled);
+        sizing.closest(&full).is_some_and(|closest| closest.fits.memory)
     }
 
     /// Fewer pods, or a smaller fraction for each.
-    fn proposals(&self, placed: &[Arc<str>]) -> Vec<Fix> {
+    fn proposals(&self, filled: &Filled, findings: &[Finding]) -> Vec<Fix> {
         let workload = &self.question.workload;
         let mut fixes = Vec::new();
         let field = match workload.kind {
@@ -450,18 +487,21 @@ impl Sizing<'_> {
             WorkloadKind::CronJob => Some(("/spec/jobTemplate/spec/parallelism", "parallelism")),
             WorkloadKind::Pod | WorkloadKind::DaemonSet => None,
         };
+        // Fewer pods answer nothing but the sum.
+        let only_the_sum = findings
+            .iter()
+            .all(|finding| finding.severity < Severity::Error || finding.code == Code::Vg201);
         if let Some((pointer, name)) = field
-            && !placed.is_empty()
+            && filled.count > 0
+            && only_the_sum
         {
-            let value = serde_json::json!(placed.len());
+            let value = serde_json::json!(filled.count);
             fixes.extend(fixes::operation("add", pointer, &value).map(|operation| Fix {
-                title: format!("lower {name} to {}", placed.len()),
+                title: format!("lower {name} to {}", filled.count),
                 patch: vec![operation],
             }));
         }
-        if !workload.replicas.per_node {
-            fixes.extend(self.fraction_for(workload.replicas.desired));
-        }
+        fixes.extend(self.fraction_for(workload.replicas.desired));
         fixes
     }
 }

@@ -30,8 +30,11 @@ impl Standing {
     /// Both at the same time.
     pub(crate) fn add(&mut self, slots: u32, holds: impl IntoIterator<Item = Hold>) {
         self.slots = self.slots.saturating_add(slots);
+        let before = self.holds.len();
         self.holds.extend(holds);
-        self.sort();
+        if self.holds.len() > before {
+            self.sort();
+        }
     }
 
     /// The one or the other, never both: index by index the larger hold. For every k the k largest of the result are at
@@ -57,6 +60,22 @@ impl Standing {
     #[must_use]
     pub fn at_least(self, recorded: Self) -> Self {
         self.either(recorded)
+    }
+
+    /// So many pods of it.
+    #[must_use]
+    pub(crate) fn times(&self, pods: u32) -> Self {
+        let many = usize::try_from(pods).unwrap_or(usize::MAX);
+        Self {
+            slots: self.slots.saturating_mul(pods),
+            // Largest first, as ever.
+            holds: self
+                .holds
+                .iter()
+                .flat_map(|hold| std::iter::repeat_n(hold, many))
+                .cloned()
+                .collect(),
+        }
     }
 
     /// Sum of requests.

@@ -2,10 +2,16 @@
 
 use crate::demand::{Amount, Claim, Demand, Hold, Part, Standing};
 use crate::device::{DeviceKind, Pool, Sharing};
-use crate::engine::Role;
-use crate::finding::{Code, Finding, Number, Severity};
+use crate::engine::{Engine, Role};
+use crate::finding::{Code, Finding, Number, Severity, short, shortened};
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
+
+/// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
+/// than any node has and is refused for that, whatever its memory; its size must not decide how long that takes.
+const MOST_HOLDS: usize = 1_024;
+/// Longest reason, in characters, that a first line carries; a longer one is repeated in full below it.
+const LONGEST_REASON: usize = 90;
 
 /// What a demand comes to on the pools of one kind of node, in the order of `pools`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -53,7 +59,8 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             .filter(|claim| claim.resource == pool.resource)
         {
             weighed.shared |= pool.sharing.is_shared();
-            let holds = claim_holds(claim, pool, rules, &mut weighed.findings);
+            let most = MOST_HOLDS.saturating_sub(running.holds.len());
+            let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
             if claim.role == Role::Init {
                 // An init container runs beside the sidecars started before it, and ends before what follows.
                 let mut beside = running.clone();
@@ -70,13 +77,21 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
     weighed
 }
 
-fn claim_holds(claim: &Claim, pool: &Pool, rules: Rules<'_>, findings: &mut Vec<Finding>) -> Vec<Hold> {
+fn claim_holds(
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    most: usize,
+    findings: &mut Vec<Finding>,
+) -> Vec<Hold> {
     let ranks = claim.ranks();
     if let Some(finding) = ranks_finding(claim, ranks, pool, rules.pod) {
         findings.push(finding);
     }
     let mut holds = Vec::new();
-    for rank in 0..ranks.min(claim.slots) {
+    // More ranks than the node has slots find no place there anyway, however many somebody writes.
+    let most = u32::try_from(most).unwrap_or(u32::MAX).min(pool.slots);
+    for rank in 0..ranks.min(claim.slots).min(most) {
         let mut hold = Hold {
             container: claim.container.clone(),
             rank,
@@ -111,12 +126,9 @@ fn part_share(
     rules: Rules<'_>,
     findings: &mut Vec<Finding>,
 ) -> (Mib, Mib, Share) {
-    let overhead = rules
-        .pod
-        .overheads
-        .of(part.engine, part.version, part.eager, part.tensor);
+    let overhead = overhead_of(part, rules);
     if !pool.sharing.is_shared() {
-        return exclusive_share(part, pool, overhead);
+        return exclusive_share(part, claim, pool, rules, findings);
     }
     let fair = rules
         .device
@@ -131,7 +143,7 @@ fn part_share(
                     format!(
                         "container {} sets no memory fraction, so {} takes its default {} of the device, meant \
                          for a whole GPU; {} is a shared slot (1 of {})",
-                        claim.container,
+                        short(&claim.container),
                         part.engine,
                         fraction,
                         pool.resource,
@@ -140,14 +152,26 @@ fn part_share(
                 )
                 .number("defaultFraction", Number::Share(fraction.share()))
                 .number("fairShare", Number::Share(fair));
+                let finding = if part.version.is_none() && part.engine == Engine::Vllm {
+                    finding
+                        .detail("the image names no release, so the largest default of all releases is taken")
+                } else {
+                    finding
+                };
                 findings.push(under(rules.pod, finding));
             }
             sized(fraction.share(), pool, overhead, rules.device)
         }
         Amount::Absolute(mib) => {
-            let total = pool.total.unwrap_or(Mib::ZERO);
-            let share = Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
-            (*mib, Mib::ZERO, share)
+            if let Some(total) = pool.total {
+                let share =
+                    Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
+                (*mib, Mib::ZERO, share)
+            } else {
+                let why =
+                    format!("its {mib} are part of a device whose size no label and no catalogue tells");
+                unknown_share(part, claim, pool, rules, (Code::Vg704, &why), findings)
+            }
         }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
@@ -182,16 +206,82 @@ fn with_overhead(request: Mib, overhead: Mib, pool: &Pool, device: &DevicePolicy
         .scaled_up(request.plus(overhead), total.less(reserve))
 }
 
-/// On a device of its own only the request matters, for those who look; nothing is refused for its amount.
-fn exclusive_share(part: &Part, pool: &Pool, overhead: Mib) -> (Mib, Mib, Share) {
+/// On a device of its own nothing is refused for its amount, unless the policy wants to know every amount.
+fn exclusive_share(
+    part: &Part,
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    findings: &mut Vec<Finding>,
+) -> (Mib, Mib, Share) {
     let total = pool.total.unwrap_or(Mib::ZERO);
+    let overhead = overhead_of(part, rules);
     match &part.amount {
-        Amount::OfTotal { fraction, .. } => (fraction.of(total), overhead, fraction.share()),
-        Amount::Absolute(mib) => (*mib, Mib::ZERO, Share::ratio_up(*mib, total).min(Share::WHOLE)),
-        Amount::Unknown { .. } | Amount::Uncapped { .. } => (total, Mib::ZERO, Share::WHOLE),
+        Amount::OfTotal { fraction, .. } => {
+            findings.extend(own_device(part, claim, pool, rules.pod, overhead));
+            (fraction.of(total), overhead, fraction.share())
+        }
+        Amount::Absolute(mib) => {
+            findings.extend(own_device(part, claim, pool, rules.pod, Mib::ZERO));
+            (*mib, Mib::ZERO, Share::ratio_up(*mib, total).min(Share::WHOLE))
+        }
+        Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
+        Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
     }
 }
 
+/// Request and overhead against the whole of a device that nobody shares, without a reserve: a warning, because what
+/// the overhead comes to is only known for the usual case.
+fn own_device(part: &Part, claim: &Claim, pool: &Pool, policy: &Policy, overhead: Mib) -> Option<Finding> {
+    let total = pool.total?;
+    let (request, asked) = match &part.amount {
+        Amount::OfTotal { fraction, by_default } => {
+            // Other engines' values bound their overhead as well, and a whole by default stands for "works it out".
+            let outside = matches!(part.engine, Engine::Vllm | Engine::Sglang);
+            if !outside || *by_default && fraction.share() == Share::WHOLE {
+                return None;
+            }
+            (fraction.of(total), format!("{fraction} of it"))
+        }
+        Amount::Absolute(mib) => (*mib, "its amount".to_owned()),
+        Amount::Unknown { .. } | Amount::Uncapped { .. } => return None,
+    };
+    let needed = request.plus(overhead);
+    if needed <= total {
+        return None;
+    }
+    let most = Share::ratio_down(total.less(overhead), total).to_thousandths_down();
+    let advice = if overhead == Mib::ZERO {
+        format!("a device of {} has no more", pool.resource)
+    } else {
+        format!("write at most {most}")
+    };
+    let finding = Finding::new(
+        Code::Vg201,
+        part.path.clone(),
+        format!(
+            "container {} takes {needed} of its device's {total}: {asked} and {overhead} overhead; {advice}",
+            short(&claim.container)
+        ),
+    )
+    .detail("a whole device is not shared, so this refuses nothing; the engine may run out of memory")
+    .number("requestMiB", Number::Memory(request))
+    .number("overheadMiB", Number::Memory(overhead))
+    .number("totalMiB", Number::Memory(total))
+    .number("largestFraction", Number::Share(most));
+    let finding = under(policy, finding);
+    let severity = finding.severity.min(Severity::Warning);
+    Some(finding.with_severity(severity))
+}
+
+fn overhead_of(part: &Part, rules: Rules<'_>) -> Mib {
+    rules
+        .pod
+        .overheads
+        .of(part.engine, part.version, part.eager, part.tensor)
+}
+
+/// What the policy says of an amount that cannot be read.
 fn unknown_share(
     part: &Part,
     claim: &Claim,
@@ -200,57 +290,83 @@ fn unknown_share(
     (code, why): (Code, &str),
     findings: &mut Vec<Finding>,
 ) -> (Mib, Mib, Share) {
-    let slots = u64::from(pool.sharing.slots_per_device());
-    let fair = rules.device.budget.divided_by(slots);
-    let fair_mib = pool.total.map_or(Mib::ZERO, |total| fair.of_down(total));
+    let shared = pool.sharing.is_shared();
+    let is_mig = matches!(pool.device, DeviceKind::Mig(_));
     let rule = match pool.sharing {
         Sharing::Mps(_) => &rules.pod.unknown.mps,
-        Sharing::TimeSliced(_) | Sharing::Exclusive => &rules.pod.unknown.time_sliced,
+        Sharing::TimeSliced(_) => &rules.pod.unknown.time_sliced,
+        Sharing::Exclusive if is_mig => &rules.pod.unknown.mig,
+        Sharing::Exclusive => &rules.pod.unknown.exclusive,
     };
-    let remedy = match code {
-        Code::Vg102 => "write the value into the manifest, or use a whole GPU",
-        _ => "use a whole GPU or a MIG slice, or an engine whose memory can be bounded",
+    let slots = u64::from(pool.sharing.slots_per_device());
+    // Of a device of its own it can take all.
+    let counted = if shared {
+        rules.device.budget.divided_by(slots)
+    } else {
+        Share::WHOLE
     };
-    let finding = Finding::new(
+    let remedy = match (code, shared) {
+        (Code::Vg102, true) => "write the value into the manifest, or use a whole GPU",
+        (Code::Vg102, false) => "write the value into the manifest",
+        (Code::Vg704, _) => "label the node with nvidia.com/gpu.memory",
+        (_, true) => "use a whole GPU, or an engine that can be bounded",
+        (_, false) => "the policy admits readable engines only",
+    };
+    let of_what = if shared { "shared " } else { "" };
+    let mut finding = Finding::new(
         code,
         part.path.clone(),
         format!(
-            "container {} on shared {}: {why}; {remedy}",
-            claim.container, pool.resource
+            "container {} on {of_what}{}: {}; {remedy}",
+            short(&claim.container),
+            pool.resource,
+            shortened(why, LONGEST_REASON)
         ),
-    )
-    .number("fairShare", Number::Share(fair));
+    );
+    if shared {
+        finding = finding.number("fairShare", Number::Share(counted));
+    }
+    if why.chars().count() > LONGEST_REASON {
+        finding = finding.detail(why.to_owned());
+    }
     // VG101 is told by the reading itself, with the value.
-    let tell = code != Code::Vg101;
+    let mut tell = |finding: Finding| {
+        if code != Code::Vg101 {
+            findings.push(finding);
+        }
+    };
+    let as_counted = if shared {
+        format!("counted as budget / slots: {counted} of the device")
+    } else {
+        "the device is its own, so all of it is counted".to_owned()
+    };
     match rule {
         UnknownRule::Assume(fraction) => {
-            let overhead = rules
-                .pod
-                .overheads
-                .of(part.engine, part.version, part.eager, part.tensor);
-            if tell {
-                let assumed = finding.detail(format!("the policy assumes {fraction} of the device"));
-                findings.push(assumed.with_severity(Severity::Info));
-            }
-            return sized(fraction.share(), pool, overhead, rules.device);
+            let assumed = finding.detail(format!("the policy assumes {fraction} of the device"));
+            tell(assumed.with_severity(Severity::Info));
+            return if shared {
+                sized(fraction.share(), pool, overhead_of(part, rules), rules.device)
+            } else {
+                let total = pool.total.unwrap_or(Mib::ZERO);
+                (fraction.of(total), overhead_of(part, rules), fraction.share())
+            };
         }
-        UnknownRule::Deny if tell => findings.push(under(rules.pod, finding)),
-        UnknownRule::Warn if tell => {
-            let counted = finding.detail(format!("counted as budget / slots: {fair} of the device"));
-            findings.push(counted.with_severity(Severity::Warning));
+        // That a size is missing is a remark elsewhere; here it decides.
+        UnknownRule::Deny if code == Code::Vg704 => tell(finding.with_severity(Severity::Error)),
+        UnknownRule::Deny => tell(under(rules.pod, finding)),
+        UnknownRule::Warn => tell(finding.detail(as_counted).with_severity(Severity::Warning)),
+        UnknownRule::Admit | UnknownRule::ClientLimit if shared => {
+            tell(finding.detail(as_counted).with_severity(Severity::Info));
         }
-        UnknownRule::Admit | UnknownRule::ClientLimit if tell => {
-            let counted = finding.detail(format!("counted as budget / slots: {fair} of the device"));
-            findings.push(counted.with_severity(Severity::Info));
-        }
-        UnknownRule::Deny | UnknownRule::Warn | UnknownRule::Admit | UnknownRule::ClientLimit => {}
+        UnknownRule::Admit | UnknownRule::ClientLimit => {}
     }
-    (fair_mib, Mib::ZERO, fair)
+    let counted_mib = pool.total.map_or(Mib::ZERO, |total| counted.of_down(total));
+    (counted_mib, Mib::ZERO, counted)
 }
 
 /// Ranks against slots.
 fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Option<Finding> {
-    let container = &claim.container;
+    let container = short(&claim.container);
     let resource = &pool.resource;
     let slots = claim.slots;
     let is_mig = matches!(pool.device, DeviceKind::Mig(_));
@@ -339,7 +455,7 @@ fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> V
             format!(
                 "container {} takes {} of a device of {}; the policy gives each of its {slots} slots at most {} \
                  (budget {} / {slots})",
-                claim.container, hold.share, pool.resource, fair, rules.device.budget
+                short(&claim.container), hold.share, pool.resource, fair, rules.device.budget
             ),
         )
         .number("share", Number::Share(hold.share))
@@ -356,7 +472,7 @@ fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> V
                 format!(
                     "container {} asks {} and takes {} with its overhead; MPS limits each of the {slots} clients of \
                      {} to {limit} (total {total} / {slots})",
-                    claim.container, hold.request, needed, pool.resource
+                    short(&claim.container), hold.request, needed, pool.resource
                 ),
             )
             .number("requestMiB", Number::Memory(hold.request))

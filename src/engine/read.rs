@@ -29,6 +29,10 @@ const READERS: [&dyn Reader; 12] = [
     &other::Frameworks,
 ];
 
+/// Engines that one container may start. Real ones start one or two; each reading carries the edits of its script, so a
+/// script of a megabyte with thousands of engines would otherwise take gigabytes.
+const MOST_ENGINES: usize = 16;
+
 /// What one container starts: a reading for each engine in it, at least one.
 ///
 /// `rules` are what the policy says of images; the first that matches counts.
@@ -82,6 +86,10 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
+            if readings.len() == MOST_ENGINES {
+                let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
+                return vec![unknown(&context, reason)];
+            }
             readings.push(reader.read(&context, command, first));
         }
     }
@@ -255,11 +263,27 @@ fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>)
         reading.parallelism.devices = 0;
         return context.finish(&Command::default(), reading);
     }
-    other::by_environment(context).unwrap_or_else(|| unknown(context))
+    other::by_environment(context).unwrap_or_else(|| unknown(context, why_unknown(context)))
+}
+
+/// Why no engine could be told from the programs.
+fn why_unknown(context: &Context<'_>) -> String {
+    let program = context
+        .invocation
+        .commands
+        .iter()
+        .rev()
+        .find(|command| !is_harmless(command))
+        .and_then(|command| command.words.first());
+    match (&context.invocation.opaque, program) {
+        (Some(reason), _) => reason.clone(),
+        (None, Some(word)) => format!("{} is no engine that is known", word.text),
+        (None, None) => "no program is known".to_owned(),
+    }
 }
 
 /// Something runs, and what it takes cannot be read.
-fn unknown(context: &Context<'_>) -> Reading {
+fn unknown(context: &Context<'_>, reason: String) -> Reading {
     let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
     reading.memory.source = MemorySource::Unresolved;
     reading.resolvable = Resolvable::None;
@@ -269,18 +293,6 @@ fn unknown(context: &Context<'_>) -> Reading {
         reading.starts = Starts::Unknown;
     }
     reading.parallelism.devices = context.slots().unwrap_or(1);
-    let program = context
-        .invocation
-        .commands
-        .iter()
-        .rev()
-        .find(|command| !is_harmless(command))
-        .and_then(|command| command.words.first());
-    let reason = match (&context.invocation.opaque, program) {
-        (Some(reason), _) => reason.clone(),
-        (None, Some(word)) => format!("{} is no engine that is known", word.text),
-        (None, None) => "no program is known".to_owned(),
-    };
     reading.unresolved.push(Unresolved {
         field: "argv".to_owned(),
         reason,

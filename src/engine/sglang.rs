@@ -1,27 +1,27 @@
-//! SGLang: a fraction of what is free when it starts (`--mem-fraction-static`), worked out by itself where not given.
+//! SGLang: how it is started, and what its command line says.
+//!
+//! Its fraction (`--mem-fraction-static`) is one of what is free when it starts; without it the engine works one out from
+//! the device. [`parse`] reads the words as a release does; `reading` turns the outcome into a [`Reading`].
 
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::reader::{Context, Flag, Reader};
-use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
-use crate::invocation::prefix::{Program, program};
+use super::reader::{Context, Reader};
+use super::{Engine, Reading, Version};
+use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
+
+mod config_file;
+mod findings;
+pub mod options;
+pub mod parse;
+mod reading;
+mod sagemaker;
+mod serve;
+pub mod value;
 
 /// The reader of SGLang's command lines.
 pub(super) struct Sglang;
-
-/// Its parser takes unique prefixes.
-const FRACTION: [&str; 8] = [
-    "--mem-fraction-static",
-    "--mem-fraction-stati",
-    "--mem-fraction-stat",
-    "--mem-fraction-st",
-    "--mem-fraction",
-    "--mem-frac",
-    "--mem-f",
-    "--mem",
-];
 
 impl Reader for Sglang {
     fn engine(&self) -> Engine {
@@ -29,104 +29,96 @@ impl Reader for Sglang {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        // The image has no entrypoint of its own; the command carries it.
-        (image.name() == "sglang").then(Vec::new)
+        if !is_server_image(image) {
+            return None;
+        }
+        // Only that for SageMaker starts the server by itself; elsewhere the command carries it.
+        let words: &[&str] = if sagemaker::is_image(image) {
+            &["python3", "-m", "sglang.launch_server"]
+        } else {
+            &[]
+        };
+        Some(words.iter().copied().map(Cow::Borrowed).collect())
     }
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
-        match program {
-            Program::Module(name) => matches!(
-                name,
-                "sglang.launch_server" | "sglang_router.launch_server" | "dynamo.sglang"
-            ),
-            Program::Binary("sglang") => words.get(1).is_some_and(|word| word.text == "serve"),
-            _ => false,
-        }
+        Start::of(program, words).is_some()
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
-        let mut reading = context.blank(Engine::Sglang, MemoryKind::OfFree);
-        reading.version = reading.version.or_else(|| context.image.version());
-        reading.command = Some(match program(&command.words) {
-            Some((Program::Binary(_), _)) => "serve".to_owned(),
-            _ => "launch-server".to_owned(),
-        });
-        reading.memory.source = MemorySource::EngineAuto;
-        if let Some(flag) = Flag::last(words, &FRACTION) {
-            reading.memory.path = flag.word.item.path(&context.path);
-            if flag.known {
-                reading.memory.value = Some(flag.text.to_owned());
-                reading.memory.source = MemorySource::Flag;
-            } else {
-                reading.memory.source = MemorySource::Unresolved;
-                reading.unresolved.push(Unresolved {
-                    field: "mem-fraction-static".to_owned(),
-                    reason: flag
-                        .word
-                        .reason
-                        .as_deref()
-                        .unwrap_or("its value is not known")
-                        .to_owned(),
-                    decides_memory: true,
-                });
+        let program = crate::invocation::prefix::program(&command.words).map(|(program, _)| program);
+        let start = program.and_then(|program| Start::of(program, &command.words));
+        reading::read(context, command, first, start.unwrap_or(Start::Entrypoint))
+    }
+}
+
+/// The ways in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Start {
+    /// The program `sglang` with a subcommand.
+    Cli,
+    /// The server's module.
+    LaunchServer,
+    /// No program of the engine is there: what an image of unknown entrypoint is given.
+    Entrypoint,
+    /// A program that takes SGLang's options beside its own.
+    Wrapper(&'static str),
+    /// The server for image and video models, which has options of its own.
+    Diffusion,
+}
+
+impl Start {
+    fn of(program: Program<'_>, words: &[Word<'_>]) -> Option<Self> {
+        match program {
+            Program::Binary("sglang") | Program::Module("sglang.cli.main") => Some(Self::Cli),
+            Program::Module("sglang.launch_server") => Some(Self::LaunchServer),
+            Program::PythonFile(path) if path.ends_with("sglang/launch_server.py") => {
+                Some(Self::LaunchServer)
             }
+            Program::Module("sglang_router.launch_server") => Some(Self::Wrapper("router-launch-server")),
+            Program::Module("dynamo.sglang") => Some(Self::Wrapper("dynamo.sglang")),
+            Program::Module("sglang.multimodal_gen.runtime.launch_server") => Some(Self::Diffusion),
+            _ => None,
         }
-        reading.model = reading.option(words, &["--model-path", "--model"]).or_else(|| {
-            let positional = words
-                .get(1)
-                .filter(|_| words.first().is_some_and(|word| word.text == "serve"));
-            positional
-                .filter(|word| !word.text.starts_with('-'))
-                .map(|word| word.text.clone().into_owned())
-        });
-        let tensor = reading
-            .count(words, &["--tp", "--tp-size", "--tensor-parallel-size"])
-            .unwrap_or(1);
-        let pipeline = reading
-            .count(words, &["--pp-size", "--pipeline-parallel-size"])
-            .unwrap_or(1);
-        let data = reading
-            .count(words, &["--dp", "--dp-size", "--data-parallel-size"])
-            .unwrap_or(1);
-        let nodes = reading.count(words, &["--nnodes"]).unwrap_or(1);
-        let attention = words.iter().any(|word| word.text == "--enable-dp-attention");
-        let world = tensor
-            .saturating_mul(pipeline)
-            .saturating_mul(if attention { 1 } else { data });
-        let mut devices = world.div_ceil(nodes);
-        // The size of the group is not known before it exists: the ranks beyond this pod's devices are elsewhere.
-        if reading
-            .unresolved
-            .iter()
-            .any(|unresolved| unresolved.field == "nnodes")
-            && let Some(slots) = context.slots()
-        {
-            devices = devices.min(slots);
+        .filter(|_| !words.is_empty())
+    }
+}
+
+/// Images that hold the server: the project's own and those that vendors name after it.
+fn is_server_image(image: &Image<'_>) -> bool {
+    image.name() == "sglang"
+}
+
+/// The release that an image's tag names. Only tags of images that are called after SGLang count, and only those below
+/// 1.0: vendors count months.
+fn version_of(image: &Image<'_>) -> Option<Version> {
+    let named = is_server_image(image) || ["sglang-rocm", "sgl-dev"].contains(&image.name());
+    image.version().filter(|version| named && version.0[0] == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_read_from_tags() {
+        for (reference, parts) in [
+            ("lmsysorg/sglang:v0.5.3-cu126", Some([0, 5, 3, 0])),
+            ("lmsysorg/sglang:v0.4.6.post5-cu124", Some([0, 4, 6, 5])),
+            (
+                "registry:5000/mirror/sglang:v0.5.10.post1-rocm700-mi35x",
+                Some([0, 5, 10, 1]),
+            ),
+            ("lmsysorg/sglang:v0.5.4rc1", Some([0, 5, 4, 0])),
+            ("lmsysorg/sglang@sha256:00", None),
+            ("lmsysorg/sglang:latest", None),
+            ("lmsysorg/sglang:dev-cu13", None),
+            ("nvcr.io/nvidia/sglang:25.10-py3", None),
+            ("nvcr.io/nvidia/ai-dynamo/sglang-runtime:0.7.0", None),
+            ("lmsysorg/sglang-router:v0.2.1", None),
+        ] {
+            let version = version_of(&Image::parse(reference));
+            assert_eq!(version.map(|version| version.0), parts, "{reference}");
         }
-        reading.parallelism = Parallelism {
-            tensor,
-            pipeline,
-            data,
-            data_local: data,
-            devices,
-        };
-        reading.max_model_len = reading
-            .option(words, &["--context-length"])
-            .and_then(|text| text.parse().ok());
-        reading.quantization = reading.option(words, &["--quantization"]);
-        reading.dtype = reading
-            .option(words, &["--dtype"])
-            .or_else(|| Some("auto".to_owned()));
-        reading.kv_cache_dtype = reading
-            .option(words, &["--kv-cache-dtype"])
-            .or_else(|| Some("auto".to_owned()));
-        reading.eager = words.iter().any(|word| word.text == "--disable-cuda-graph");
-        if Flag::last(words, &["--device"]).is_some_and(|flag| flag.text == "cpu") {
-            reading.memory.kind = MemoryKind::None;
-            reading.parallelism.devices = 0;
-        }
-        reading.findings.extend(context.floating_image());
-        context.finish(command, reading)
     }
 }

@@ -12,7 +12,6 @@ use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
 mod config_file;
-mod edit;
 mod findings;
 pub mod options;
 pub mod parse;

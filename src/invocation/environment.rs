@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::collections::HashMap;
 
 use super::{Certainty, Item, Word};
 use crate::engine::{LookUp, Sources};
@@ -10,6 +11,9 @@ use crate::workload::pod::{Container, EnvVarSource, Pod};
 /// Bytes of values that are put in place of names for one container, all in all; each step could double them. What is
 /// searched for a name counts too.
 const MOST: usize = 1 << 22;
+
+/// Variables that are looked through one by one; beyond them an index is kept. Real containers stay below.
+const FEW: usize = 64;
 
 /// Where a variable is set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +39,8 @@ pub struct Variable<'a> {
 #[derive(Clone, Debug, Default)]
 pub struct Environment<'a> {
     variables: Vec<Variable<'a>>,
+    /// The last place of each name behind the first [`FEW`].
+    index: HashMap<Cow<'a, str>, usize>,
     /// Sources that could not be read as a whole, so that any variable may come from them.
     unread: Vec<String>,
     spent: Cell<usize>,
@@ -63,7 +69,9 @@ impl<'a> Environment<'a> {
                             value: Ok(Cow::Borrowed(value.as_str())),
                             origin: Origin::EnvFrom(index),
                         };
-                        environment.variables.extend(data.iter().map(variable));
+                        data.iter()
+                            .map(variable)
+                            .for_each(|variable| environment.push(variable));
                     }
                     LookUp::Missing if map.optional => {}
                     LookUp::Missing => {
@@ -99,7 +107,7 @@ impl<'a> Environment<'a> {
                 Err(Some(why)) => Err(why),
                 Err(None) => continue,
             };
-            environment.variables.push(Variable {
+            environment.push(Variable {
                 name: Cow::Borrowed(variable.name.as_str()),
                 value,
                 origin: Origin::Env(index),
@@ -117,7 +125,25 @@ impl<'a> Environment<'a> {
     /// The variable of this name that counts.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        self.variables.iter().rev().find(|variable| variable.name == name)
+        self.position(name).and_then(|at| self.variables.get(at))
+    }
+
+    /// Where the variable of this name that counts stands among [`Self::variables`].
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        if let Some(at) = self.index.get(name) {
+            return Some(*at);
+        }
+        let few = self.variables.len().min(FEW);
+        self.variables[..few]
+            .iter()
+            .rposition(|variable| variable.name == name)
+    }
+
+    fn push(&mut self, variable: Variable<'a>) {
+        if self.variables.len() >= FEW {
+            self.index.insert(variable.name.clone(), self.variables.len());
+        }
+        self.variables.push(variable);
     }
 
     pub(crate) fn find(&self, name: &str) -> Found<'_> {
@@ -162,6 +188,8 @@ impl<'a> Environment<'a> {
         let mut unknown = None;
         let mut rest = &text[first..];
         let mut changed = false;
+        // Behind the last bracket nothing is searched for: many that are never closed would be as many searches.
+        let last_close = text.rfind(')').unwrap_or(0);
         while let Some(dollar) = rest.find('$') {
             out.push_str(&rest[..dollar]);
             rest = &rest[dollar..];
@@ -169,9 +197,12 @@ impl<'a> Environment<'a> {
                 out.push('$');
                 rest = &rest[2..];
                 changed = true;
-            } else if let Some((name, after)) = rest.strip_prefix("$(").and_then(|body| body.split_once(')'))
+            } else if let Some((name, after)) = rest
+                .strip_prefix("$(")
+                .filter(|body| text.len() - body.len() <= last_close)
+                .and_then(|body| body.split_once(')'))
             {
-                let spent = self.spent.get() + self.variables.len() / 8;
+                let spent = self.spent.get() + self.variables.len().min(FEW) / 8;
                 self.spent.set(spent);
                 match self.find(name) {
                     Found::Value(value) if spent + value.len() <= MOST => {

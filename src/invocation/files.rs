@@ -74,12 +74,9 @@ pub(crate) fn config_maps<'p>(pod: &'p Pod, container: &'p Container) -> impl It
         )
     };
     container.volume_mounts.iter().filter_map(move |mount| {
-        let named = texts().any(|text| text.contains(mount.mount_path.trim_end_matches('/')));
         let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name)?;
-        volume
-            .config_map
-            .as_ref()
-            .filter(|_| named)
-            .map(|map| map.name.as_str())
+        let map = volume.config_map.as_ref()?;
+        let named = texts().any(|text| text.contains(mount.mount_path.trim_end_matches('/')));
+        named.then_some(map.name.as_str())
     })
 }

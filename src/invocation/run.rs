@@ -24,6 +24,8 @@ const DEEPEST: u8 = 8;
 const MOST: usize = 10_000;
 /// Bytes of scripts and of the words that they become, all in all: a variable that doubles itself ends here.
 const MOST_BYTES: usize = 1 << 22;
+/// Bytes of one word that Linux hands to a program (`MAX_ARG_STRLEN` without the NUL): a longer one is never executed.
+const LONGEST_WORD: usize = (128 << 10) - 1;
 
 /// Texts of one variable that are told apart.
 const MOST_TEXTS: usize = 8;
@@ -223,6 +225,10 @@ impl<'a, 'e> Runner<'a, 'e> {
                 .clone()
                 .unwrap_or(Cow::Borrowed("its text is not known"));
             self.give_up(&format!("the script: {reason}"));
+            return;
+        }
+        if script.text.len() > LONGEST_WORD {
+            self.give_up("the script is longer than the 131071 bytes that Linux hands to a program");
             return;
         }
         let aligned = script

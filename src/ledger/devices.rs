@@ -1,12 +1,13 @@
 //! The devices of the cluster as people look at them: what stands where, whatever admission had in mind.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::nodes::NodeEntry;
+use super::nodes::{Class, NodeEntry};
 use super::room::Load;
 use super::{Holder, Ledger};
-use crate::demand::Standing;
+use crate::demand::{Hold, Standing};
 use crate::device::{Pool, Sharing};
 use crate::policy::Evidence;
 use crate::units::{Mib, Share};
@@ -129,70 +130,85 @@ impl Ledger {
         let Some(class) = self.nodes.class(entry.class) else {
             return Vec::new();
         };
-        let bound: Vec<(&Holder, Vec<Standing>)> = self
-            .bound_to(name)
-            .map(|holder| {
-                let here = holder.place.as_ref() == Some(name);
-                let standings = if here {
-                    holder.standings.clone()
-                } else {
-                    self.standings(holder, class)
-                };
-                (holder, standings)
-            })
-            .collect();
-        let tentative = entry
-            .accounted
-            .iter()
-            .filter_map(|uid| self.holder(uid))
-            .filter(|holder| holder.movable())
-            .map(|holder| (holder, holder.standings.clone()));
-        let everybody: Vec<(&Holder, Vec<Standing>)> = bound.into_iter().chain(tentative).collect();
+        let everybody = self.everybody(name, entry, class);
         let budget = class.device_policy.device.budget;
         let pools = entry.node.pools.iter().enumerate();
         pools
             .map(|(index, pool)| view(name, pool, index, budget, &everybody))
             .collect()
     }
+
+    /// The sum of the requests that may meet on one device of a pool, as its [`DeviceView`] has it.
+    pub(crate) fn promised(&self, name: &Arc<str>, pool: usize) -> Mib {
+        let Some(entry) = self.nodes.get(name) else {
+            return Mib::ZERO;
+        };
+        let (Some(class), Some(of)) = (self.nodes.class(entry.class), entry.node.pools.get(pool)) else {
+            return Mib::ZERO;
+        };
+        let everybody = self.everybody(name, entry, class);
+        requests_that_meet(of, &holds(&everybody, pool))
+    }
+
+    /// All who stand on a node, or will: what is bound to it, and what has a tentative place there.
+    fn everybody<'a>(&'a self, name: &Arc<str>, entry: &'a NodeEntry, class: &Class) -> Vec<Present<'a>> {
+        let bound = self.bound_to(name).map(|holder| {
+            let here = holder.place.as_ref() == Some(name);
+            let standings = if here {
+                Cow::Borrowed(&*holder.standings)
+            } else {
+                Cow::Owned(self.standings(holder, class))
+            };
+            (holder, standings)
+        });
+        let tentative = entry
+            .accounted
+            .iter()
+            .filter_map(|uid| self.holder(uid))
+            .filter(|holder| holder.movable())
+            .map(|holder| (holder, Cow::Borrowed(&*holder.standings)));
+        bound.chain(tentative).collect()
+    }
 }
 
-fn view(
-    name: &Arc<str>,
-    pool: &Pool,
-    index: usize,
-    budget: Share,
-    everybody: &[(&Holder, Vec<Standing>)],
-) -> DeviceView {
+/// A holder and what it takes on a node, by pool.
+type Present<'a> = (&'a Holder, Cow<'a, [Standing]>);
+
+/// Everybody's holds on one pool, largest share first.
+fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<(&'a Holder, &'a Hold)> {
+    let mut holds: Vec<(&Holder, &Hold)> = everybody
+        .iter()
+        .filter_map(|(holder, standings)| Some((*holder, standings.get(pool)?)))
+        .flat_map(|(holder, standing)| standing.holds.iter().map(move |hold| (holder, hold)))
+        .collect();
+    let name = |(holder, hold): &(&'a Holder, &'a Hold)| {
+        (
+            &*holder.namespace,
+            &*holder.name,
+            hold.container.as_str(),
+            hold.rank,
+        )
+    };
+    holds.sort_by(|a, b| b.1.share.cmp(&a.1.share).then_with(|| name(a).cmp(&name(b))));
+    holds
+}
+
+fn requests_that_meet(pool: &Pool, holds: &[(&Holder, &Hold)]) -> Mib {
+    let meeting = super::room::may_meet(pool);
+    holds.iter().take(meeting).map(|(_, hold)| hold.request).sum()
+}
+
+fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[Present<'_>]) -> DeviceView {
     let mut load = Load::default();
-    let mut holders = Vec::new();
-    for (holder, standings) in everybody {
-        let Some(standing) = standings.get(index) else {
-            continue;
-        };
+    for standing in everybody.iter().filter_map(|(_, standings)| standings.get(index)) {
         load.add(standing);
-        holders.extend(standing.holds.iter().map(|hold| HolderView {
-            namespace: holder.namespace.clone(),
-            name: holder.name.clone(),
-            container: hold.container.clone(),
-            rank: hold.rank,
-            request: hold.request,
-            overhead: hold.overhead,
-            share: hold.share,
-            bound: holder.node.is_some(),
-        }));
     }
-    holders.sort_by(|a, b| {
-        let by_name = || {
-            (&a.namespace, &a.name, &a.container, a.rank).cmp(&(&b.namespace, &b.name, &b.container, b.rank))
-        };
-        b.share.cmp(&a.share).then_with(by_name)
-    });
+    let holds = holds(everybody, index);
     let budget = if pool.sharing.is_shared() {
         budget
     } else {
         Share::WHOLE
     };
-    let meeting = super::room::may_meet(pool);
     DeviceView {
         node: name.clone(),
         resource: pool.resource.clone(),
@@ -205,13 +221,25 @@ fn view(
         total: pool.total,
         budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
         budget_share: budget,
-        promised: holders.iter().take(meeting).map(|holder| holder.request).sum(),
+        promised: requests_that_meet(pool, &holds),
         promised_share: load.together(pool),
         evidence: if pool.devices == 1 || !pool.sharing.is_shared() {
             Evidence::Observed
         } else {
             Evidence::Any
         },
-        holders,
+        holders: holds
+            .into_iter()
+            .map(|(holder, hold)| HolderView {
+                namespace: holder.namespace.clone(),
+                name: holder.name.clone(),
+                container: hold.container.clone(),
+                rank: hold.rank,
+                request: hold.request,
+                overhead: hold.overhead,
+                share: hold.share,
+                bound: holder.node.is_some(),
+            })
+            .collect(),
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Moment;
 use crate::demand::{Demand, Standing};
-use crate::workload::pod::{Container, Pod, PodSpec, Volume};
+use crate::workload::pod::{Pod, PodSpec};
 
 /// A pod that holds, or will hold, slots and memory.
 #[derive(Clone, Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct Holder {
     pub(crate) demand: Arc<Demand>,
     /// What it took when it was admitted here: a ConfigMap that is edited later frees nothing.
     pub(crate) recorded: Option<Arc<Demand>>,
+    /// What an UPDATE that was admitted makes of it, and when that was, until the API server shows it.
+    pub(crate) raise: Option<(Arc<Demand>, Moment)>,
     /// Where it may stand; kept only while it can still be placed.
     pub(crate) constraints: Option<Arc<PodSpec>>,
     /// The node that it is bound to.
@@ -49,13 +51,25 @@ impl Holder {
     }
 }
 
-/// The part of a pod's specification that decides where it may stand.
+/// The part of a pod's specification that decides where it may stand. Field by field: to clone it whole would copy the
+/// containers too, most of it, for nothing.
 pub(crate) fn constraints(pod: &Pod) -> Arc<PodSpec> {
+    let spec = &pod.spec;
     Arc::new(PodSpec {
-        containers: Vec::<Container>::new(),
+        containers: Vec::new(),
         init_containers: Vec::new(),
         ephemeral_containers: Vec::new(),
-        volumes: Vec::<Volume>::new(),
-        ..pod.spec.clone()
+        volumes: Vec::new(),
+        node_name: spec.node_name.clone(),
+        node_selector: spec.node_selector.clone(),
+        affinity: spec.affinity.clone(),
+        tolerations: spec.tolerations.clone(),
+        topology_spread_constraints: spec.topology_spread_constraints.clone(),
+        runtime_class_name: spec.runtime_class_name.clone(),
+        priority_class_name: spec.priority_class_name.clone(),
+        priority: spec.priority,
+        scheduling_gates: spec.scheduling_gates.clone(),
+        resource_claims: spec.resource_claims.clone(),
+        security_context: spec.security_context.clone(),
     })
 }

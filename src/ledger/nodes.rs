@@ -142,17 +142,35 @@ impl Nodes {
                 && class.signature == signature
                 && Arc::ptr_eq(&class.device_policy, &device_policy)
         });
-        known.unwrap_or_else(|| {
-            self.classes.push(Class {
-                by_room: vec![BTreeSet::new(); pools.len()],
-                pools,
-                device_policy,
-                signature,
-                labels: node.metadata.labels.clone(),
-                members: BTreeSet::new(),
-            });
-            self.classes.len() - 1
-        })
+        if let Some(known) = known {
+            return known;
+        }
+        let class = Class {
+            by_room: vec![BTreeSet::new(); pools.len()],
+            pools,
+            device_policy,
+            signature,
+            labels: node.metadata.labels.clone(),
+            members: BTreeSet::new(),
+        };
+        // Nodes that change again and again must not leave a kind behind each time.
+        let deserted = self
+            .classes
+            .iter_mut()
+            .enumerate()
+            .find(|(_, class)| class.members.is_empty());
+        if let Some((index, deserted)) = deserted {
+            *deserted = class;
+            return index;
+        }
+        self.classes.push(class);
+        self.classes.len() - 1
+    }
+
+    /// Kinds that are kept, those without nodes included.
+    #[cfg(test)]
+    pub(crate) fn class_count(&self) -> usize {
+        self.classes.len()
     }
 
     /// Accounts a holder on a node.

@@ -17,8 +17,10 @@ use crate::workload::pod::PodSpec;
 
 /// Pods that are moved together to make room for one more; beyond this the search does not try.
 const MOST_MOVED: usize = 48;
-/// Steps of one joint search. Ten pods on ten nodes are exhausted well within it.
-const MOST_STEPS: u32 = 20_000;
+/// Steps of one joint search, which is made under the ledger's lock. Ten pods on ten nodes are exhausted within it.
+const MOST_STEPS: u32 = 5_000;
+/// Nodes over which sums are taken before a joint search.
+const MOST_SUMMED: usize = 512;
 
 /// A pod that looks for a place: where it may stand, and what it takes there.
 #[derive(Clone, Debug)]
@@ -75,6 +77,8 @@ impl Ask {
 pub(crate) struct Overlay<'a> {
     ledger: &'a Ledger,
     changed: BTreeMap<Arc<str>, Vec<Load>>,
+    /// Holders that were taken out.
+    absent: BTreeSet<Arc<str>>,
 }
 
 impl<'a> Overlay<'a> {
@@ -82,10 +86,17 @@ impl<'a> Overlay<'a> {
         Self {
             ledger,
             changed: BTreeMap::new(),
+            absent: BTreeSet::new(),
         }
     }
 
-    fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
+    /// The node of this name.
+    pub(crate) fn entry(&self, name: &str) -> Option<&'a NodeEntry> {
+        self.ledger.nodes.get(name)
+    }
+
+    /// What is taken of the node's pools.
+    pub(crate) fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
         self.changed.get(name).map_or(&entry.loads, |loads| loads)
     }
 
@@ -112,7 +123,9 @@ impl<'a> Overlay<'a> {
 
     /// Takes a holder out, wherever it is accounted.
     pub(crate) fn without(&mut self, holder: &Holder) {
-        if let Some(place) = &holder.place {
+        if let Some(place) = &holder.place
+            && self.absent.insert(holder.uid.clone())
+        {
             self.remove(place, &holder.standings);
         }
     }
@@ -145,6 +158,11 @@ impl<'a> Overlay<'a> {
             };
         }
         all
+    }
+
+    /// Slots of the pool that are taken.
+    pub(crate) fn slots_taken(&self, name: &str, entry: &NodeEntry, pool: usize) -> u32 {
+        self.loads(name, entry).get(pool).map_or(0, |load| load.slots)
     }
 
     /// The sum of shares that may meet on a device of the pool.
@@ -246,9 +264,54 @@ impl<'a> Overlay<'a> {
             dead_ends: BTreeSet::new(),
             steps: 0,
         };
+        if self.too_little(asks) {
+            return None;
+        }
         let mut places = vec![None; asks.len()];
         self.descend(&mut joint, &order, &mut places)
             .then(|| places.into_iter().flatten().collect())
+    }
+
+    /// Whether the pods together take more than all their nodes have left: then no search is needed. Says nothing about
+    /// nodes with several devices, whose room is not a sum.
+    fn too_little(&self, asks: &[&Ask]) -> bool {
+        let mut nodes: BTreeSet<&Arc<str>> = BTreeSet::new();
+        let mut needed = Share::ZERO;
+        for ask in asks {
+            let mut least: Option<Share> = None;
+            for (index, weighed) in &ask.weighed {
+                let Some(class) = self.ledger.nodes.class(*index) else {
+                    continue;
+                };
+                let asked = class.pools.iter().zip(&weighed.standings);
+                let mut asked = asked.filter(|(_, standing)| standing.slots > 0);
+                if asked.any(|(pool, _)| pool.devices != 1 || !pool.sharing.is_shared())
+                    || nodes.len() + class.members.len() > MOST_SUMMED
+                {
+                    return false;
+                }
+                nodes.extend(&class.members);
+                let share = weighed.standings.iter().map(Standing::share).sum();
+                least = Some(least.map_or(share, |known| known.min(share)));
+            }
+            needed = needed.plus(least.unwrap_or(Share::ZERO));
+        }
+        let left = nodes.into_iter().filter_map(|name| {
+            let entry = self.ledger.nodes.get(name)?;
+            let budget = self.ledger.nodes.class(entry.class)?.device_policy.device.budget;
+            let pools = entry
+                .node
+                .pools
+                .iter()
+                .enumerate()
+                .filter(|(_, pool)| pool.sharing.is_shared());
+            Some(
+                pools
+                    .map(|(index, _)| budget.less(self.together(name, entry, index)))
+                    .sum::<Share>(),
+            )
+        });
+        needed > left.sum()
     }
 
     fn descend(
@@ -369,6 +432,7 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
     for holder in ledger
         .holders()
         .filter(|holder| holder.place.is_some() && holder.place != holder.node)
+        .filter(|holder| !base.absent.contains(&holder.uid))
     {
         let shared = holder.standings.iter().any(|standing| !standing.holds.is_empty());
         if !shared {

@@ -7,8 +7,10 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use super::nodes::NodeEntry;
 use super::search::{Ask, Overlay};
 use super::{Holder, Ledger};
+use crate::placement::candidates::{Fit, node_matches};
 
 impl Ledger {
     /// Finds a tentative place for a pod that has none.
@@ -25,8 +27,97 @@ impl Ledger {
         }
     }
 
+    /// Puts a holder that is accounted nowhere on `first` if it fits there; else where it can be: an unbound one on any
+    /// node that takes it, a bound one on its own.
+    pub(super) fn lodge(&mut self, uid: &Arc<str>, first: Option<&Arc<str>>) {
+        if let Some(first) = first.filter(|first| self.takes(uid, first)) {
+            self.account(uid, first);
+            return;
+        }
+        match self.holders.get(uid).map(|holder| holder.node.clone()) {
+            Some(Some(node)) => {
+                self.account(uid, &node);
+                self.settle(&node);
+            }
+            Some(None) => self.place_again(uid),
+            None => {}
+        }
+    }
+
+    /// Notes that a node can have more room than before.
+    pub(super) fn freed(&mut self, node: &str) {
+        if !(self.unplaced.is_empty() && self.crowded.is_empty()) {
+            self.freed.insert(Arc::from(node));
+        }
+    }
+
+    /// Gives what became free to the pods that wait for a place: the scheduler will.
+    pub(super) fn fill_freed(&mut self) {
+        while let Some(node) = self.freed.pop_first() {
+            self.fill(&node);
+            // What stands too close elsewhere may move here.
+            for crowded in self.crowded.clone() {
+                self.settle(&crowded);
+            }
+        }
+    }
+
+    /// Gives the room of a node to the pods that wait, in their order.
+    fn fill(&mut self, node: &str) {
+        let Some(entry) = self.nodes.get(node) else { return };
+        // Thousands can wait for whole devices; nearly all of them need more slots than one node has left.
+        let waiting: Vec<Arc<str>> = self
+            .unplaced
+            .iter()
+            .filter(|(_, uid)| {
+                self.holders
+                    .get(uid)
+                    .is_some_and(|holder| has_slots(entry, holder))
+            })
+            .map(|(_, uid)| uid.clone())
+            .collect();
+        for uid in waiting {
+            if self.takes(&uid, node) {
+                self.account(&uid, node);
+            }
+        }
+    }
+
+    /// Whether the pod's own constraints and the node's resources let it stand there, room aside.
+    pub(super) fn may_stand(&self, uid: &str, node: &str) -> bool {
+        let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
+            return false;
+        };
+        let Some(spec) = &holder.constraints else {
+            return false;
+        };
+        holder
+            .demand
+            .resources()
+            .all(|resource| entry.node.pool(resource).is_some())
+            && !matches!(node_matches(spec, &entry.node), Fit::Never(_))
+    }
+
+    /// Whether a node takes a holder that is accounted nowhere.
+    fn takes(&self, uid: &str, node: &str) -> bool {
+        let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
+            return false;
+        };
+        if !has_slots(entry, holder) || !self.may_stand(uid, node) {
+            return false;
+        }
+        let Some(class) = self.nodes.class(entry.class) else {
+            return false;
+        };
+        Overlay::new(self)
+            .fits(node, entry, &self.standings(holder, class))
+            .both()
+    }
+
     /// Moves away what can move while a node is above its budget, and brings back what stands on it.
     pub(super) fn settle(&mut self, node: &str) {
+        // Those that have no place come before those that are accounted somewhere.
+        self.fill(node);
         self.bring_back(node);
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         while self.is_over(node) {
@@ -45,9 +136,13 @@ impl Ledger {
                 let place = Overlay::new(self).find(&ask, &here)?;
                 Some((holder.uid.clone(), place))
             });
-            let Some((uid, place)) = found else { return };
+            let Some((uid, place)) = found else {
+                self.crowded.insert(Arc::from(node));
+                return;
+            };
             self.account(&uid, &place);
         }
+        self.crowded.remove(node);
     }
 
     /// Accounts a node's own pods on it again where there is room.
@@ -87,4 +182,13 @@ impl Ledger {
             .zip(&entry.loads)
             .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool) > budget)
     }
+}
+
+/// Whether a node has the free slots that any one of the pod's containers asks for.
+fn has_slots(entry: &NodeEntry, holder: &Holder) -> bool {
+    holder.demand.claims.iter().all(|claim| {
+        let mut pools = entry.node.pools.iter().zip(&entry.loads);
+        let pool = pools.find(|(pool, _)| pool.resource == claim.resource);
+        pool.is_some_and(|(pool, load)| claim.slots <= pool.usable_slots.saturating_sub(load.slots))
+    })
 }

@@ -43,6 +43,8 @@ pub(super) struct Walk<'s> {
     sink: &'s mut Sink<'s>,
     /// The error that made a visitor stop: parsers can carry its text only.
     stopped_by: Option<ManifestError>,
+    /// Errors of objects that were passed over; `None` where the first error ends the reading.
+    passed_over: Option<Vec<ManifestError>>,
 }
 
 impl<'s> Walk<'s> {
@@ -54,7 +56,40 @@ impl<'s> Walk<'s> {
             seen: 0,
             sink,
             stopped_by: None,
+            passed_over: None,
         }
+    }
+
+    /// From here on, an object or document that cannot be read does not end the reading.
+    pub(super) fn pass_over(&mut self) {
+        self.passed_over = Some(Vec::new());
+    }
+
+    /// Reads without passing anything over.
+    pub(super) fn strictly<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let passed_over = self.passed_over.take();
+        let result = read(self);
+        self.passed_over = passed_over;
+        result
+    }
+
+    /// Notes an error and goes on, where that is wanted; else hands it back.
+    pub(super) fn excuse(&mut self, error: ManifestError) -> Result<(), ManifestError> {
+        // Past the limit every further object would be the same error again.
+        match &mut self.passed_over {
+            Some(errors) if self.seen <= self.limits.objects => {
+                errors.push(error);
+                Ok(())
+            }
+            _ => Err(error),
+        }
+    }
+
+    /// Every error of the reading that has ended so.
+    pub(super) fn into_errors(self, ended: Result<(), ManifestError>) -> Vec<ManifestError> {
+        let mut errors = self.passed_over.unwrap_or_default();
+        errors.extend(ended.err());
+        errors
     }
 
     /// Whether no object was met yet.
@@ -104,13 +139,16 @@ impl<'s> Walk<'s> {
             return Err(self.stop(ManifestError::at(&origin, message)));
         }
         if let Some(message) = missing_type(&map) {
-            return Err(self.stop(ManifestError::at(&origin, message)));
+            let error = ManifestError::at(&origin, message);
+            return self.excuse(error).map_err(|error| self.stop(error));
         }
         let object = Object {
             origin,
             value: Value::Object(map),
         };
-        (self.sink)(object).map_err(|error| self.stop(error))
+        (self.sink)(object)
+            .or_else(|error| self.excuse(error))
+            .map_err(|error| self.stop(error))
     }
 }
 

@@ -23,7 +23,10 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
             serde_saphyr::with_deserializer_from_str_with_options(chunk.text, options(), |deserializer| {
                 walk.document(deserializer)
             });
-        result.map_err(|error| walk.take_error().unwrap_or_else(|| syntax(walk, &chunk, &error)))?;
+        if let Err(error) = result {
+            let error = walk.take_error().unwrap_or_else(|| syntax(walk, &chunk, &error));
+            walk.excuse(error)?;
+        }
     }
     Ok(())
 }
@@ -79,6 +82,11 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
     chunks
 }
 
+/// Whether a text has a line that separates documents.
+pub(super) fn has_marker(text: &str) -> bool {
+    text.split('\n').any(|line| is_marker(line, "---"))
+}
+
 fn is_marker(line: &str, marker: &str) -> bool {
     line.strip_prefix(marker)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
@@ -111,11 +119,28 @@ fn syntax(walk: &Walk<'_>, chunk: &Chunk<'_>, error: &Error) -> ManifestError {
     let location = error.location();
     let (line, column) = location.map_or((0, 0), |location| (location.line(), location.column()));
     let line = chunk.line + usize::try_from(line).unwrap_or(0).saturating_sub(1);
-    let message = match error.without_snippet() {
+    let mut cause = error.without_snippet();
+    // A value that came by an alias: its error is wrapped once more.
+    while let Error::AliasError { error, .. } = cause {
+        cause = error;
+    }
+    let message = match cause {
         Error::Budget {
             breach: BudgetBreach::Depth { .. },
             ..
         } => TOO_DEEP.to_owned(),
+        Error::AliasReplayLimitExceeded { .. } => {
+            format!("its aliases repeat more than {MAX_ALIAS_EVENTS} values: write them out")
+        }
+        Error::RecursiveReferencesRequireWeakTypes { .. } => {
+            "an alias stands within its own anchor, so it never ends: write the value out".to_owned()
+        }
+        Error::DuplicateMappingKey { key: Some(key), .. } => {
+            format!("duplicate field {key:?}: only one can be meant")
+        }
+        Error::NonFiniteFloat { value, .. } => {
+            format!("{value:?} is not a finite number; put it in quotes if it is a text")
+        }
         other => {
             let text =
                 other.render_with_options(serde_saphyr::render_options! { snippets: SnippetMode::Off });

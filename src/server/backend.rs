@@ -10,9 +10,14 @@ use super::metrics::Metrics;
 use crate::admission::Scale;
 use crate::decision::{Operation, Question, Verdict, judge, prepare};
 use crate::engine::{self, LookUp, NoSources, Sources};
-use crate::ledger::{Ledger, Moment};
+use crate::ledger::{Ledger, Moment, Stale};
 use crate::workload::pod::OwnerReference;
-use crate::workload::{Workload, WorkloadKind, controller_of};
+use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+
+/// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
+const ON_ITS_WAY: u64 = 100;
+/// Reservations of one controller that are checked for one review.
+const MOST_CHECKED: usize = 8;
 
 /// What can be asked of the cluster before a decision.
 pub trait LookUps: Send + Sync + 'static {
@@ -38,14 +43,30 @@ pub trait LookUps: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
 
-    /// How many pods a controller wants at once; `None` where that cannot be told.
+    /// How many pods a controller wants at once, as it was known at `asked`'s time; `None` where that cannot be told.
     fn owner_wants<'a>(
         &'a self,
         _namespace: &'a str,
         _owner: &'a OwnerReference,
+        _asked: Asked,
     ) -> BoxFuture<'a, Option<u32>> {
         Box::pin(std::future::ready(None))
     }
+
+    /// Whether the API server has no such pod: none of that name, or one with another UID. `false` where that cannot be
+    /// told.
+    fn is_missing<'a>(&'a self, _pod: &'a Stale) -> BoxFuture<'a, bool> {
+        Box::pin(std::future::ready(false))
+    }
+}
+
+/// How new an answer has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// One of a moment ago will do.
+    Lately,
+    /// Asked of the API server now.
+    Now,
 }
 
 /// No cluster: every ConfigMap is unread and no namespace has labels.
@@ -104,9 +125,11 @@ pub trait Decider: Send + Sync + 'static {
         false
     }
 
-    /// Makes room for one more pod of a controller that wants `wants` pods at once: reservations beyond that were never
-    /// stored (a quota refused their pods after us), and the oldest end.
-    fn trim(&self, _controller_uid: &str, _wants: u32) {}
+    /// Reservations beyond what a controller wants that creates one more pod: their pods were probably never stored (a
+    /// quota refused them after us). The oldest, without those that may be on their way to the store.
+    fn surplus(&self, _controller_uid: &str, _wants: u32) -> Vec<Stale> {
+        Vec::new()
+    }
 }
 
 /// A clock that only goes forward, from the start of the process.
@@ -191,6 +214,23 @@ impl Decider for LedgerDecider {
         } else {
             None
         };
+        if reservation
+            .as_ref()
+            .is_some_and(|reservation| reservation.uid.is_empty())
+        {
+            // Reservations are kept by UID: two pods without one would be counted as one.
+            verdict.admit = false;
+            verdict.malformed = Some(Malformed {
+                path: "metadata.uid".to_owned(),
+                message: "is missing; the API server gives each pod its UID before it asks for validation"
+                    .to_owned(),
+            });
+            drop(ledger);
+            return Decision {
+                verdict,
+                reserved: None,
+            };
+        }
         let reserved = reservation.map(|reservation| {
             let uid = reservation.uid.clone();
             ledger.commit(reservation, self.clock.now());
@@ -208,15 +248,9 @@ impl Decider for LedgerDecider {
         self.lock().has_waiting(controller_uid)
     }
 
-    fn trim(&self, controller_uid: &str, wants: u32) {
-        let ended = self.lock().trim(controller_uid, wants);
-        for stale in ended {
-            tracing::info!(
-                namespace = stale.namespace,
-                name = stale.name,
-                "its controller wants no more pods than were seen and reserved: the oldest reservation ends"
-            );
-        }
+    fn surplus(&self, controller_uid: &str, wants: u32) -> Vec<Stale> {
+        let before = Moment(self.clock.now().0.saturating_sub(ON_ITS_WAY));
+        self.lock().surplus(controller_uid, wants, before)
     }
 }
 
@@ -302,10 +336,32 @@ impl Backend {
         {
             return;
         }
-        let look_up = self.look_ups.owner_wants(&pod.object.namespace, owner);
-        if let Ok(Some(wants)) = tokio::time::timeout(time, look_up).await {
-            self.decider.trim(&owner.uid, wants);
+        // In time or not at all: what is kept too long only waits.
+        let _ = tokio::time::timeout(time, self.end_surplus(&pod.object.namespace, owner)).await;
+    }
+
+    async fn end_surplus(&self, namespace: &str, owner: &OwnerReference) -> Option<()> {
+        let wants = self.look_ups.owner_wants(namespace, owner, Asked::Lately).await?;
+        if self.decider.surplus(&owner.uid, wants).is_empty() {
+            return None;
         }
+        // It may have been scaled up since, and its pods may exist without having been seen.
+        let wants = self.look_ups.owner_wants(namespace, owner, Asked::Now).await?;
+        let surplus = self.decider.surplus(&owner.uid, wants);
+        let checks = surplus
+            .into_iter()
+            .take(MOST_CHECKED)
+            .map(async |stale| self.look_ups.is_missing(&stale).await.then_some(stale));
+        for stale in futures::future::join_all(checks).await.into_iter().flatten() {
+            tracing::info!(
+                namespace = stale.namespace,
+                name = stale.name,
+                "its controller wants no more pods than were seen and reserved, and it does not exist: its \
+                 reservation ends"
+            );
+            self.decider.release(&stale.uid);
+        }
+        Some(())
     }
 
     /// The ConfigMaps that the question needs.

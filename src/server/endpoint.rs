@@ -146,7 +146,7 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
             "the body is empty: POST an AdmissionReview as JSON".to_owned()
         ));
     }
-    let review = Review::decode(&body).map_err(|error| bad(error.to_string()))?;
+    let mut review = Review::decode(&body).map_err(|error| bad(error.to_string()))?;
 
     let kind = if &*review.sub_resource == "scale" {
         Kind::Scale
@@ -157,8 +157,8 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
         // Patches come with the policies that make them; until then this path only proves that it is there.
         Endpoint::Mutate => admit(&review, Outcome::NotOurs),
         Endpoint::Validate => {
-            let work =
-                AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &review))).catch_unwind();
+            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &mut review)))
+                .catch_unwind();
             match work.await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(_)) => late(&review),
@@ -178,7 +178,7 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
 }
 
 /// Look-ups, then the decision. No lock is held at an `await`.
-async fn decide(shared: &Shared, review: &Review<'_>) -> Reply {
+async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let time = shared.settings.look_up_timeout;
     let backend = &shared.backend;
     // Labels are added below: most reviews that are not ours need none.

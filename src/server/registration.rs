@@ -46,7 +46,10 @@ impl Target {
             .ok_or_else(|| TargetError::Url(base.to_owned()))?;
         let host = rest.split('/').next().unwrap_or_default();
         let bad = |c: char| c.is_whitespace() || c.is_control() || matches!(c, '@' | '?' | '#' | '"' | '\\');
-        if host.is_empty() || host.starts_with(':') || rest.contains(bad) {
+        // What follows the last colon is a port, except within the brackets of an IPv6 address.
+        let port = host.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+        let no_port = port.is_some_and(|(_, port)| !port.parse::<u16>().is_ok_and(|port| port > 0));
+        if host.is_empty() || host.starts_with(':') || no_port || rest.contains(bad) {
             return Err(TargetError::Url(base.to_owned()));
         }
         Ok(Self::Url(base.trim_end_matches('/').to_owned()))
@@ -306,6 +309,8 @@ mod tests {
             "http://x",
             "https://",
             "https://:8443",
+            "https://a:99999",
+            "https://a:x",
             "https://a@b",
             "https://a?b",
             "https://a#b",

@@ -1,5 +1,6 @@
 //! The certificate that is served: from files that are looked at again, or made at start.
 
+use std::io::Read as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,6 +12,7 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::AsyncReadExt as _;
 
 use super::certs::{self, CertsError};
 use super::metrics::Metrics;
@@ -58,6 +60,18 @@ pub struct Certificates {
     provider: Arc<CryptoProvider>,
 }
 
+/// Bytes of a PEM file: a chain has some ten thousand.
+const MOST_BYTES: u64 = 1 << 20;
+
+fn bounded(bytes: Vec<u8>) -> std::io::Result<Vec<u8>> {
+    if bytes.len() as u64 > MOST_BYTES {
+        return Err(std::io::Error::other(
+            "larger than 1 MiB, so it is no certificate or key",
+        ));
+    }
+    Ok(bytes)
+}
+
 impl std::fmt::Debug for Certificates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Certificates")
@@ -70,7 +84,14 @@ impl Certificates {
     /// A certificate (chain, leaf first) and its key from PEM files.
     pub fn from_files(cert: PathBuf, key: PathBuf) -> Result<Self, CertificateError> {
         let read = |path: &PathBuf| {
-            std::fs::read(path).map_err(|source| CertificateError::Read {
+            let read = || {
+                let mut bytes = Vec::new();
+                std::fs::File::open(path)?
+                    .take(MOST_BYTES + 1)
+                    .read_to_end(&mut bytes)?;
+                bounded(bytes)
+            };
+            read().map_err(|source| CertificateError::Read {
                 path: path.clone(),
                 source,
             })
@@ -123,12 +144,16 @@ impl Certificates {
             return Ok(false);
         };
         let read = async |path: &PathBuf| {
-            tokio::fs::read(path)
-                .await
-                .map_err(|source| CertificateError::Read {
-                    path: path.clone(),
-                    source,
-                })
+            let read = async {
+                let mut bytes = Vec::new();
+                let file = tokio::fs::File::open(path).await?;
+                file.take(MOST_BYTES + 1).read_to_end(&mut bytes).await?;
+                bounded(bytes)
+            };
+            read.await.map_err(|source| CertificateError::Read {
+                path: path.clone(),
+                source,
+            })
         };
         let content = (read(cert).await?, read(key).await?);
         if content == self.current.load().content {

@@ -35,7 +35,10 @@ impl<'de> Source<'de> for FromText<'de> {
 
 impl From<serde_path_to_error::Error<serde_json::Error>> for Malformed {
     fn from(error: serde_path_to_error::Error<serde_json::Error>) -> Self {
-        let path = error.path().to_string();
+        let path = match error.path().to_string() {
+            root if root == "." => "object".to_owned(),
+            path => path,
+        };
         let inner = error.inner();
         let mut message = inner.to_string();
         // The field says where; line and column help only where the text is no JSON at all.
@@ -65,7 +68,7 @@ impl<'de> TypeMeta<'de> {
             Err(_) if types.api_version.is_some() && types.kind.is_some() => Ok(types),
             Ok(()) => Ok(types),
             Err(error) => Err(Malformed {
-                path: ".".to_owned(),
+                path: "object".to_owned(),
                 message: format!("is not an object whose apiVersion and kind can be read: {error}"),
             }),
         }
@@ -162,7 +165,7 @@ pub(super) fn kind_of_value(object: &Value) -> Result<Option<WorkloadKind>, Malf
     };
     if !object.is_object() {
         return Err(Malformed {
-            path: ".".to_owned(),
+            path: "object".to_owned(),
             message: "is not an object with apiVersion and kind".to_owned(),
         });
     }

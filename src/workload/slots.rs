@@ -20,6 +20,17 @@ pub struct SlotRequest {
     pub path: FieldPath,
 }
 
+/// Whether the container's resources name one that is counted in slots; where not, [`slots`] are none.
+#[must_use]
+pub fn names_any(container: &Container) -> bool {
+    let resources = &container.resources;
+    resources
+        .limits
+        .keys()
+        .chain(resources.requests.keys())
+        .any(|name| is_slot_resource(name))
+}
+
 /// Reads what the container at `path` asks for; empty where it asks for no slot.
 ///
 /// A count lies in `limits`; `requests`, where it is there too, must be equal. A request without a limit, a part of a

@@ -1,11 +1,17 @@
 //! Everything that is not a review: the right status, a text that names the value, and the connection goes on.
 
+use std::sync::{Arc, Mutex};
+
 use hyper::Method;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
+use vramgate::server::LedgerDecider;
+use vramgate::server::backend::Clock;
+
 use crate::client::{Answered, metric, post};
 use crate::fake::{Running, pod_review};
+use crate::kit::{self, Cluster, H100};
 
 /// A review with one change, as bytes.
 fn changed(change: impl FnOnce(&mut Value)) -> String {
@@ -210,4 +216,111 @@ async fn a_body_without_end_is_not_read_for_ever() {
     let _ = stream.read_to_end(&mut rest).await;
     let answer = server.trust.ask(server.address, &pod_review("chat")).await;
     assert_eq!(answer.review()["allowed"], true);
+}
+
+/// A review of a real pod on a real ledger, with one change.
+fn hostile(change: impl FnOnce(&mut Value)) -> Value {
+    let mut review = pod_review("chat");
+    let uid = review["request"]["object"]["metadata"]["uid"].take();
+    review["request"]["object"] = kit::pod("chat", "0.28");
+    review["request"]["object"]["metadata"]["uid"] = uid;
+    change(&mut review);
+    review
+}
+
+async fn real() -> Running {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 10);
+    let ledger = Arc::new(Mutex::new(cluster.ledger));
+    Running::over(Arc::new(LedgerDecider::new(ledger, Clock::start()))).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_hostile_pod_does_not_end_or_hold_the_process() {
+    let server = real().await;
+    let dotted = format!("--hf-overrides.{}", vec!["a"; 100_000].join("."));
+    let cases = [
+        ("levels", json!([dotted, "1", "--gpu-memory-utilization", "0.28"])),
+        (
+            "ranks",
+            json!(["--tensor-parallel-size", "4294967295", "-dp", "4294967295"]),
+        ),
+        ("unclosed", json!([format!("--x={}", "$(".repeat(500_000))])),
+        (
+            "numbers",
+            json!(["--gpu-memory-utilization", format!("0.{}", "3".repeat(1_000_000))]),
+        ),
+    ];
+    for (name, args) in cases {
+        let review = hostile(|review| review["request"]["object"]["spec"]["containers"][0]["args"] = args);
+        let answer = server.trust.ask(server.address, &review).await;
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text);
+        assert_ne!(answer.review()["status"]["code"], 500, "{name}: {}", answer.text);
+    }
+    let answer = server.trust.ask(server.address, &hostile(|_| ())).await;
+    assert_eq!(answer.review()["allowed"], true);
+}
+
+#[tokio::test]
+async fn a_pod_without_a_uid_is_not_admitted_beside_another_one() {
+    let server = real().await;
+    let review = hostile(|review| review["request"]["object"]["metadata"]["uid"] = Value::Null);
+    let answer = server.trust.ask(server.address, &review).await.review();
+    assert_eq!(
+        (&answer["allowed"], &answer["status"]["code"]),
+        (&json!(false), &json!(422))
+    );
+    assert_eq!(answer["status"]["details"]["causes"][0]["field"], "metadata.uid");
+}
+
+#[tokio::test]
+async fn a_review_without_a_kind_is_no_review() {
+    let server = real().await;
+    let review = hostile(|review| review["request"]["kind"] = json!({}));
+    let answer = server.trust.ask(server.address, &review).await;
+    assert_eq!(answer.status, 400);
+    assert!(
+        answer.text.contains("request.kind.kind is missing"),
+        "{}",
+        answer.text
+    );
+}
+
+#[tokio::test]
+async fn names_with_control_characters_stay_in_their_line() {
+    let server = real().await;
+    for args in [
+        json!(["--gpu-memory-utilization", "1.7"]),
+        json!(["--gpu-memory-utilization", "0.95"]),
+    ] {
+        let review = hostile(|review| {
+            let container = &mut review["request"]["object"]["spec"]["containers"][0];
+            container["name"] = json!("a\u{1b}[31m\nVG000: b\u{202e}");
+            container["args"] = args;
+        });
+        let answer = server.trust.ask(server.address, &review).await.review();
+        let message = answer["status"]["message"].as_str().unwrap();
+        assert!(!message.contains(['\u{1b}', '\u{202e}']), "{message:?}");
+        assert!(!message.contains("\nVG000"), "{message:?}");
+        for cause in answer["status"]["details"]["causes"].as_array().unwrap() {
+            let text = cause["message"].as_str().unwrap();
+            assert!(!text.contains(|c: char| c.is_control()), "{text:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_long_value_does_not_make_a_long_first_line() {
+    let server = real().await;
+    let review = hostile(|review| {
+        review["request"]["object"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] =
+            json!("x".repeat(100_000));
+    });
+    let answer = server.trust.ask(server.address, &review).await.review();
+    assert_eq!(answer["status"]["code"], 422);
+    let message = answer["status"]["message"].as_str().unwrap();
+    assert!(
+        message.len() < 256 && message.starts_with("spec.containers[0]"),
+        "{message}"
+    );
 }

@@ -117,6 +117,17 @@ impl Api {
         self.call(&Method::POST, path, "application/json", &[], body)
     }
 
+    /// A strategic merge patch.
+    pub fn patch(&self, path: &str, change: &Value) -> Answer {
+        self.call(
+            &Method::PATCH,
+            path,
+            "application/strategic-merge-patch+json",
+            &[],
+            change,
+        )
+    }
+
     /// Creates as somebody else.
     pub fn post_as(&self, user: &str, group: &str, path: &str, body: &Value) -> Answer {
         let headers = [("impersonate-user", user), ("impersonate-group", group)];

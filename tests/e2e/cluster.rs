@@ -87,6 +87,7 @@ pub struct Cluster {
     pub coming_up: ComingUp,
     programs: PathBuf,
     parts: Mutex<Vec<Running>>,
+    apiserver: Command,
     pub vramgate: Mutex<Option<Vramgate>>,
     /// Read: needs vramgate up. Write: takes it down.
     calm: RwLock<()>,
@@ -168,6 +169,7 @@ impl Cluster {
             ("scheduler", "system:kube-scheduler", ""),
             ("kwok", "kwok", "system:masters"),
             ("vramgate", "vramgate", ""),
+            ("nobody", "nobody", ""),
         ];
         let mut tokens = Vec::new();
         for (short, user, group) in users {
@@ -324,9 +326,26 @@ impl Cluster {
             coming_up,
             programs,
             parts: Mutex::new(parts),
+            apiserver,
             vramgate: Mutex::new(Some(vramgate)),
             calm: RwLock::new(()),
         }
+    }
+
+    /// Kills the API server and starts it again after a while.
+    pub fn restart_apiserver(&self, down: std::time::Duration) {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let part = parts.iter_mut().find(|part| part.name() == "kube-apiserver");
+        let part = part.expect("the API server runs");
+        part.kill();
+        std::thread::sleep(down);
+        *part = Running::start(
+            "kube-apiserver",
+            &self.apiserver,
+            &self.directory.join("kube-apiserver.log"),
+            None,
+        );
+        wait_for_apiserver(&self.admin, part);
     }
 
     /// Runs kubectl as a developer would: standard output, or what it wrote to standard error on failure.

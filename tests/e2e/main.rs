@@ -19,7 +19,9 @@
 
 mod api;
 mod certificates;
+mod churn;
 mod cluster;
+mod control_plane;
 mod manifests;
 mod operations;
 mod outage;

@@ -272,6 +272,20 @@ pub fn deployment(name: &str, replicas: u32, pod: &Pod) -> Value {
     })
 }
 
+pub fn replica_set(name: &str, replicas: u32, pod: &Pod) -> Value {
+    let mut set = deployment(name, replicas, pod);
+    set["kind"] = json!("ReplicaSet");
+    set
+}
+
+pub fn stateful_set(name: &str, replicas: u32, pod: &Pod) -> Value {
+    let mut set = deployment(name, replicas, pod);
+    set["kind"] = json!("StatefulSet");
+    set["spec"]["serviceName"] = json!(name);
+    set["spec"]["podManagementPolicy"] = json!("Parallel");
+    set
+}
+
 pub fn daemon_set(name: &str, pod: &Pod) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": name},

@@ -63,6 +63,25 @@ impl Running {
         self.shell.wait().expect("the shell can be waited for");
     }
 
+    /// The process ID of the program itself.
+    pub fn id(&self) -> u32 {
+        let shell = self.shell.id();
+        let children = std::fs::read_to_string(format!("/proc/{shell}/task/{shell}/children"))
+            .expect("the shell's children can be listed");
+        let id = children.split_whitespace().next().and_then(|id| id.parse().ok());
+        id.unwrap_or_else(|| panic!("{} does not run", self.name))
+    }
+
+    /// Asks the program to end, as a kubelet does.
+    pub fn terminate(&self) {
+        let done = Command::new("kill").arg(self.id().to_string()).status();
+        assert!(
+            done.is_ok_and(|status| status.success()),
+            "{} takes a signal",
+            self.name
+        );
+    }
+
     /// The name that logs and messages use.
     pub fn name(&self) -> &'static str {
         self.name

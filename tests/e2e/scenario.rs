@@ -19,7 +19,7 @@ enum Hold {
 pub struct Scenario {
     pub name: &'static str,
     pub cluster: &'static Cluster,
-    nodes: std::cell::RefCell<Vec<String>>,
+    nodes: std::sync::Mutex<Vec<String>>,
     started: Instant,
     hold: Hold,
 }
@@ -52,7 +52,7 @@ impl Scenario {
         Self {
             name,
             cluster,
-            nodes: std::cell::RefCell::default(),
+            nodes: std::sync::Mutex::default(),
             started: Instant::now(),
             hold,
         }
@@ -97,7 +97,7 @@ impl Scenario {
     /// Adds a node and waits until it is Ready, if anybody makes it so.
     pub fn unknown_node(&self, node: &GpuNode) {
         let name = node.name().to_owned();
-        self.nodes.borrow_mut().push(name.clone());
+        self.nodes.lock().unwrap().push(name.clone());
         self.api()
             .post(
                 "/api/v1/nodes",
@@ -202,6 +202,71 @@ impl Scenario {
         eventually("the budget is free again", 20, || {
             self.dry_run(&whole).is_success().then_some(())
         });
+    }
+
+    /// Deletes all pods and waits until none is left.
+    pub fn clear_pods(&self) {
+        self.api().delete(&self.pods(), 0);
+        eventually("no pod is left", 20, || self.list().is_empty().then_some(()));
+    }
+
+    /// The pod's containers have ended, and well.
+    pub fn finish(&self, name: &str) {
+        let done = r#"{"status": {"phase": "Succeeded"}}"#;
+        let text = self.kubectl(&["patch", "pod", name, "--subresource=status", "-p", done], None);
+        assert!(text.contains("patched"), "{text}");
+    }
+
+    /// Changes the pod's status, as a kubelet does, again and again.
+    pub fn touch(&self, name: &str, times: usize) {
+        for number in 0..times {
+            let change = json!({"status": {"message": number.to_string()}});
+            self.api()
+                .patch(&format!("{}/status", self.pod_path(name)), &change)
+                .admitted("a status");
+        }
+    }
+
+    /// A node of this scenario that was deleted comes back; waits until vramgate knows it.
+    pub fn node_again(&self, node: &GpuNode) {
+        let name = node.name();
+        eventually("the node is gone", 20, || {
+            (self.api().get(&format!("/api/v1/nodes/{name}")).status == 404).then_some(())
+        });
+        self.node_once_more(node);
+        eventually("vramgate knows the node", 15, || {
+            let text = self.dry_run(&Pod::vllm("probe", "0.90").on_node(name)).text();
+            (!text.contains("VG302") && !text.contains("VG703")).then_some(())
+        });
+    }
+
+    fn node_once_more(&self, node: &GpuNode) {
+        self.api()
+            .post(
+                "/api/v1/nodes",
+                &node.clone().label(SCENARIO, self.name).to_json(),
+            )
+            .admitted("a node");
+    }
+
+    /// The device plugin offers another number of slots, and its labels say so.
+    pub fn offer(&self, node: &str, slots: u32, labels: &[&str]) {
+        let mut arguments = vec!["label", "node", node, "--overwrite"];
+        arguments.extend(labels);
+        self.kubectl(&arguments, None);
+        let slots = slots.to_string();
+        let change = json!({"status": {"capacity": {"nvidia.com/gpu": slots}, "allocatable": {"nvidia.com/gpu": slots}}});
+        self.api()
+            .patch(&format!("/api/v1/nodes/{node}/status"), &change)
+            .admitted("a node's status");
+    }
+
+    /// Only so many slots are healthy.
+    pub fn allocatable(&self, node: &str, slots: u32) {
+        let change = json!({"status": {"allocatable": {"nvidia.com/gpu": slots.to_string()}}});
+        self.api()
+            .patch(&format!("/api/v1/nodes/{node}/status"), &change)
+            .admitted("a node's status");
     }
 
     pub fn list(&self) -> Vec<Value> {
@@ -352,7 +417,12 @@ impl Drop for Scenario {
         // The namespace first: while it ends, no controller can put pods back.
         self.api().delete(&format!("/api/v1/namespaces/{}", self.name), 0);
         self.api().delete(&self.pods(), 0);
-        for node in self.nodes.borrow().iter() {
+        for node in self
+            .nodes
+            .lock()
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .iter()
+        {
             self.api().delete(&format!("/api/v1/nodes/{node}"), 0);
         }
     }

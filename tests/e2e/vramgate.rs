@@ -76,27 +76,13 @@ impl Vramgate {
 
     /// Starts `vramgate serve` and waits until it is ready.
     pub fn start(&mut self) {
-        assert!(self.running.is_none(), "vramgate runs already");
-        let mut command = self.command(&[
-            "serve",
-            "--listen",
-            &format!("127.0.0.1:{}", self.port),
-            "--status-listen",
-            &format!("127.0.0.1:{}", self.status_port),
-        ]);
-        for (option, path) in [
-            ("--kubeconfig", "vramgate.kubeconfig"),
-            ("--policy-dir", "policies"),
-            ("--tls-cert", "certs/tls.crt"),
-            ("--tls-key", "certs/tls.key"),
-        ] {
-            command.arg(option).arg(self.directory.join(path));
-        }
-        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
-        let log = self.directory.join("vramgate.log");
-        let running = self
-            .running
-            .insert(Running::start("vramgate", &command, &log, None));
+        self.start_with(&[]);
+    }
+
+    /// The same with further options.
+    pub fn start_with(&mut self, options: &[&str]) {
+        self.launch(&self.directory.join("vramgate.kubeconfig"), options);
+        let running = self.running.as_ref().expect("it was started");
         let deadline = Instant::now() + READY_WITHIN;
         while http_get(self.status_port, "/readyz").is_none_or(|(status, _)| status != 200) {
             assert!(
@@ -106,6 +92,39 @@ impl Vramgate {
             );
             std::thread::sleep(Duration::from_millis(25));
         }
+    }
+
+    /// The answer of `/readyz`, once there is one.
+    pub fn readiness(&self) -> Option<(u16, String)> {
+        http_get(self.status_port, "/readyz")
+    }
+
+    /// SIGTERM; the process is left to end by itself.
+    pub fn terminate(&self) {
+        self.running.as_ref().expect("vramgate runs").terminate();
+    }
+
+    /// Starts `vramgate serve` and waits for nothing.
+    pub fn launch(&mut self, kubeconfig: &Path, options: &[&str]) {
+        assert!(self.running.is_none(), "vramgate runs already");
+        let mut command = self.command(&[
+            "serve",
+            "--listen",
+            &format!("127.0.0.1:{}", self.port),
+            "--status-listen",
+            &format!("127.0.0.1:{}", self.status_port),
+        ]);
+        for (option, path) in [
+            ("--policy-dir", "policies"),
+            ("--tls-cert", "certs/tls.crt"),
+            ("--tls-key", "certs/tls.key"),
+        ] {
+            command.arg(option).arg(self.directory.join(path));
+        }
+        command.arg("--kubeconfig").arg(kubeconfig).args(options);
+        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
+        let log = self.directory.join("vramgate.log");
+        self.running = Some(Running::start("vramgate", &command, &log, None));
     }
 
     /// SIGKILL.
@@ -122,6 +141,11 @@ impl Vramgate {
         http_get(self.status_port, "/metrics")
             .expect("the status port answers")
             .1
+    }
+
+    /// The page of the status port, once there is one.
+    pub fn page(&self) -> Option<String> {
+        http_get(self.status_port, "/").map(|(_, text)| text)
     }
 
     /// The devices of `node` as `vramgate top` shows them from a snapshot.

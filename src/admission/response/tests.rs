@@ -118,7 +118,7 @@ fn warnings_are_few_short_and_one_line() {
     assert_eq!(warnings.len(), 3);
     assert_eq!(warnings[0].as_str().unwrap().chars().count(), 120);
     assert!(warnings[0].as_str().unwrap().ends_with('…'));
-    assert_eq!(warnings[1], "VG104: two lines");
+    assert_eq!(warnings[1], "VG104: two lines\u{fffd}");
     let value = printed(&Answer::admit_with_warning("u", &"x".repeat(121)));
     assert_eq!(
         value["response"]["warnings"][0].as_str().unwrap().chars().count(),

@@ -23,7 +23,12 @@ pub(super) fn replicas(raw: &RawValue) -> Result<u32, Malformed> {
         path: "spec.replicas".to_owned(),
         message,
     };
-    let scale: ScaleObject = serde_json::from_str(raw.get()).map_err(|error| malformed(error.to_string()))?;
+    let scale: ScaleObject = serde_json::from_str(raw.get()).map_err(|error| {
+        malformed(format!(
+            "cannot be read as an integer from 0 to {}: {error}",
+            i32::MAX
+        ))
+    })?;
     let replicas = scale.spec.unwrap_or_default().replicas.unwrap_or(0);
     u32::try_from(replicas).map_err(|_| {
         malformed(format!(

@@ -52,6 +52,77 @@ fn reads_what_an_answer_needs() {
     assert_eq!(review.object_ref().api_version, "v1");
 }
 
+/// What the general way makes of a body that the quick one has read.
+fn by_the_general_way(body: &[u8]) -> String {
+    // An escape in a name is not usual, and means the same.
+    let text = String::from_utf8(body.to_vec()).unwrap();
+    let escaped = text.replace("705ab4f5-6393", "\\u0037\\u0030\\u0035ab4f5-6393");
+    assert!(usual::read(escaped.as_bytes()).is_none());
+    told(escaped.as_bytes())
+}
+
+fn told(body: &[u8]) -> String {
+    let mut review = match Review::decode(body) {
+        Ok(review) => review,
+        Err(error) => return error.to_string(),
+    };
+    let envelope = format!(
+        "{} {:?} {:?} {} {} {} {:?} {} {}",
+        review.uid,
+        review.kind,
+        review.resource,
+        review.sub_resource,
+        review.name,
+        review.namespace,
+        review.verb,
+        review.dry_run,
+        review.by_node
+    );
+    format!("{envelope} {:?}", review.question(BTreeMap::new()))
+}
+
+#[test]
+fn both_ways_read_a_pod_alike() {
+    let object = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "chat", "labels": {"app": "chat"}, "managedFields": [{"fieldsV1": {"f:spec": {}}}]},
+        "spec": {
+            "nodeName": null,
+            "containers": [{"name": "main", "args": ["--quote", "\"a\""], "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+        },
+        "status": {"phase": "Pending"},
+    });
+    let body = review(|value| {
+        value["request"]["object"] = object.clone();
+        value["request"]["dryRun"] = json!(true);
+        value["request"]["userInfo"]["groups"] = json!(["system:nodes"]);
+    });
+    assert!(usual::read(&body).is_some());
+    assert_eq!(told(&body), by_the_general_way(&body));
+}
+
+#[test]
+fn what_is_not_usual_is_read_by_the_general_way() {
+    for change in [
+        |value: &mut Value| value["request"]["operation"] = json!("UPDATE"),
+        |value: &mut Value| {
+            value["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+        },
+        |value: &mut Value| value["request"]["object"]["apiVersion"] = json!("v2"),
+        |value: &mut Value| value["request"]["object"]["spec"] = json!(null),
+        |value: &mut Value| value["request"]["object"]["spec"]["containers"] = json!([{"args": 1}]),
+        |value: &mut Value| value["request"]["object"] = json!(null),
+        |value: &mut Value| value["request"]["oldObject"] = json!({}),
+    ] {
+        let body = review(change);
+        assert!(usual::read(&body).is_none(), "{}", String::from_utf8_lossy(&body));
+    }
+    let mut body = review(|_| ());
+    body.push(b'}');
+    assert!(usual::read(&body).is_none());
+    assert!(Review::decode(&body).is_err());
+}
+
 #[test]
 fn a_node_is_known_by_group_or_name() {
     for user in [
@@ -294,7 +365,7 @@ proptest::proptest! {
         let place = place % body.len();
         body[place] = byte;
         for body in [&body[..], &body[..length.min(body.len())]] {
-            if let Ok(review) = Review::decode(body) {
+            if let Ok(mut review) = Review::decode(body) {
                 let _ = review.question(BTreeMap::new());
             }
         }

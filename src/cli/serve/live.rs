@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 
@@ -12,21 +13,25 @@ use crate::device::GpuNode;
 use crate::device::catalogue::Catalogue;
 use crate::device::inventory;
 use crate::engine::Sources;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Stale};
 use crate::policy::PolicySet;
-use crate::server::backend::{Clock, LookUps};
+use crate::server::backend::{Asked, Clock, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind};
 
-use super::reload::Reload;
+use super::reload::{self, Reload};
 
 /// What `/readyz` waits for.
 const SYNCED: &str = "cluster cache synced";
 
+/// How often `/readyz` learns why it still waits.
+const TOLD_EVERY: Duration = Duration::from_millis(250);
+
 /// Serves a live cluster until told to stop.
 pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
+    let seen = args.policy_dir.as_deref().map(reload::content);
     let policies = policies::load(args.policy_dir.as_deref(), &Snapshot::default())?;
     let client = cluster::connect(args.kubeconfig.as_deref())
         .await
@@ -52,10 +57,11 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), clock));
     let backend = Backend::new(decider, look_ups);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
-    if let Some(folder) = args.policy_dir.clone() {
+    if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let refresh = cluster.refresh();
         let reload = Reload {
             folder,
+            seen,
             snapshot: Arc::new(Snapshot::default()),
             ledger: Arc::clone(&ledger),
             // Policies decide how nodes and invocations are read, so everything is read again.
@@ -65,7 +71,11 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     }
     let freshness = cluster.freshness();
     tokio::spawn(async move {
-        freshness.ready().await;
+        let ready = freshness.ready();
+        tokio::pin!(ready);
+        while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
+            readiness.unmet(SYNCED, freshness.reasons().join("; "));
+        }
         readiness.met(SYNCED);
         tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
     });
@@ -135,7 +145,12 @@ impl LookUps for ClusterLookUps {
         &'a self,
         namespace: &'a str,
         owner: &'a OwnerReference,
+        asked: Asked,
     ) -> BoxFuture<'a, Option<u32>> {
-        Box::pin(self.0.owner_wants(namespace, owner))
+        Box::pin(self.0.owner_wants(namespace, owner, asked == Asked::Now))
+    }
+
+    fn is_missing<'a>(&'a self, pod: &'a Stale) -> BoxFuture<'a, bool> {
+        Box::pin(async move { matches!(self.0.pod_exists(pod).await, Ok(false)) })
     }
 }

@@ -1,6 +1,6 @@
 //! Policy files that change while the webhook runs.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,9 +12,19 @@ use crate::snapshot::Snapshot;
 /// symbolic link.
 const EVERY: Duration = Duration::from_secs(2);
 
+/// Files with their content, or why they cannot be read: another reason is told again.
+pub(super) type Content = Result<Vec<(String, Vec<u8>)>, String>;
+
+/// What the folder holds now. To be taken before the policies are read, so that no change in between is missed.
+pub(super) fn content(folder: &Path) -> Content {
+    policies::content(folder).map_err(|failure| failure.to_string())
+}
+
 /// Puts changed policies into force. A folder with an error leaves those in force that were; each error is told once.
 pub(super) struct Reload {
     pub(super) folder: PathBuf,
+    /// The content from which the policies in force were read, or one before it.
+    pub(super) seen: Content,
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) ledger: Arc<Mutex<Ledger>>,
     /// What has to be read again under the new policies.
@@ -23,15 +33,14 @@ pub(super) struct Reload {
 
 impl Reload {
     /// Goes on for good.
-    pub(super) async fn follow(self) {
-        let mut seen = policies::content(&self.folder).ok();
+    pub(super) async fn follow(mut self) {
         loop {
             tokio::time::sleep(EVERY).await;
-            let content = policies::content(&self.folder).ok();
-            if content == seen {
+            let content = content(&self.folder);
+            if content == self.seen {
                 continue;
             }
-            seen = content;
+            self.seen = content;
             match policies::load(Some(&self.folder), &self.snapshot) {
                 Ok(set) => {
                     let names: Vec<_> = set.names().map(str::to_owned).collect();

@@ -41,7 +41,9 @@ struct Wish {
 impl LookUps {
     /// The number of pods that a controller wants at once; `None` where it is of a kind that does not say (DaemonSet),
     /// is gone, is another object of the same name, or cannot be asked in time.
-    pub async fn owner_wants(&self, namespace: &str, owner: &OwnerReference) -> Option<u32> {
+    /// An answer of a moment ago will do, unless `now`.
+    pub async fn owner_wants(&self, namespace: &str, owner: &OwnerReference, now: bool) -> Option<u32> {
+        let asked_at = Instant::now();
         let (group, plural, kind) = match (owner.api_version.as_str(), owner.kind.as_str()) {
             ("apps/v1", "ReplicaSet") => ("apps", "replicasets", "replicaset"),
             ("apps/v1", "StatefulSet") => ("apps", "statefulsets", "statefulset"),
@@ -53,7 +55,12 @@ impl LookUps {
         let asked = async {
             let mut entry = place.lock().await;
             if let Some((read, wants)) = *entry
-                && read.elapsed() < self.timing.owner_ttl
+                && if now {
+                    // Another review may have asked while this one waited for its turn.
+                    read >= asked_at
+                } else {
+                    read.elapsed() < self.timing.owner_ttl
+                }
             {
                 self.metrics.looked_up(kind, "cached");
                 return wants;

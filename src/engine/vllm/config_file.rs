@@ -1,141 +1,14 @@
 //! The file of `--config`: a flat YAML mapping whose keys become options.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
-
 use super::options::Entrypoint;
 use crate::engine::Version;
+use crate::engine::argparse::yaml::{self, Node};
 
-/// Why a file gives no words: the process ends with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unreadable {
-    Yaml,
-    NotAMapping,
-}
-
-/// A YAML value as PyYAML loads it (YAML 1.1), in the order of the file.
-#[derive(Debug)]
-enum Node {
-    Null,
-    Bool(bool),
-    Text(String),
-    List(Vec<Node>),
-    Map(Vec<(String, Node)>),
-}
-
-impl<'de> Deserialize<'de> for Node {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Any;
-        impl<'de> Visitor<'de> for Any {
-            type Value = Node;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("YAML")
-            }
-            fn visit_unit<E>(self) -> Result<Node, E> {
-                Ok(Node::Null)
-            }
-            fn visit_none<E>(self) -> Result<Node, E> {
-                Ok(Node::Null)
-            }
-            fn visit_bool<E>(self, value: bool) -> Result<Node, E> {
-                Ok(Node::Bool(value))
-            }
-            fn visit_i64<E>(self, value: i64) -> Result<Node, E> {
-                Ok(Node::Text(value.to_string()))
-            }
-            fn visit_u64<E>(self, value: u64) -> Result<Node, E> {
-                Ok(Node::Text(value.to_string()))
-            }
-            fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
-                Ok(Node::Text(value.to_string()))
-            }
-            fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
-                Ok(Node::Text(value.to_string()))
-            }
-            fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
-                // The debug form always has a point or an exponent, like Python's repr().
-                Ok(Node::Text(format!("{value:?}").to_lowercase()))
-            }
-            fn visit_str<E>(self, value: &str) -> Result<Node, E> {
-                Ok(Node::Text(value.to_owned()))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Node, A::Error> {
-                let mut list = Vec::new();
-                while let Some(node) = seq.next_element()? {
-                    list.push(node);
-                }
-                Ok(Node::List(list))
-            }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
-                let mut entries: Vec<(String, Node)> = Vec::new();
-                while let Some((key, node)) = map.next_entry::<Node, Node>()? {
-                    let key = key.text();
-                    match entries.iter_mut().find(|(name, _)| *name == key) {
-                        Some(entry) => entry.1 = node,
-                        None => entries.push((key, node)),
-                    }
-                }
-                Ok(Node::Map(entries))
-            }
-        }
-        deserializer.deserialize_any(Any)
-    }
-}
-
-impl Node {
-    /// Python's `str()`.
-    fn text(&self) -> String {
-        match self {
-            Self::Null => "None".to_owned(),
-            Self::Bool(true) => "True".to_owned(),
-            Self::Bool(false) => "False".to_owned(),
-            Self::Text(text) => text.clone(),
-            Self::List(list) => {
-                format!("[{}]", list.iter().map(Self::repr).collect::<Vec<_>>().join(", "))
-            }
-            Self::Map(map) => {
-                let entries = map.iter().map(|(key, node)| format!("'{key}': {}", node.repr()));
-                format!("{{{}}}", entries.collect::<Vec<_>>().join(", "))
-            }
-        }
-    }
-
-    fn repr(&self) -> String {
-        match self {
-            Self::Text(text) => format!("'{text}'"),
-            other => other.text(),
-        }
-    }
-
-    fn json(&self) -> serde_json::Value {
-        use serde_json::Value;
-        match self {
-            Self::Null => Value::Null,
-            Self::Bool(value) => Value::Bool(*value),
-            Self::Text(text) => match text.parse::<serde_json::Number>() {
-                Ok(number) => Value::Number(number),
-                Err(_) => Value::String(text.clone()),
-            },
-            Self::List(list) => Value::Array(list.iter().map(Self::json).collect()),
-            Self::Map(map) => {
-                Value::Object(map.iter().map(|(key, node)| (key.clone(), node.json())).collect())
-            }
-        }
-    }
-}
+pub(super) use crate::engine::argparse::yaml::Unreadable;
 
 /// The words that a file adds to the command line.
 pub(super) fn words(body: &str, version: Version, entrypoint: Entrypoint) -> Result<Vec<String>, Unreadable> {
-    let mut options = serde_saphyr::Options::default();
-    options.legacy_octal_numbers = true;
-    options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;
-    let node: Option<Node> =
-        serde_saphyr::from_str_with_options(body, options).map_err(|_| Unreadable::Yaml)?;
-    let Some(Node::Map(map)) = node else {
-        return Err(Unreadable::NotAMapping);
-    };
+    let map = yaml::entries(body)?.ok_or(Unreadable::NotAMapping)?;
     let mut words = Vec::with_capacity(2 * map.len());
     for (key, node) in map {
         let key = format!("--{key}");

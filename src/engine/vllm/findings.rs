@@ -1,16 +1,14 @@
 //! What to tell about a command line of vLLM by itself.
 
-use std::borrow::Cow;
-
 use super::options;
-use super::parse::{ParseError, Parsed};
-use super::reading::{self, FRACTION, Line, Refused};
-use super::value::{self, Refusal, Value};
+use super::parse::Parsed;
+use super::reading::{FRACTION, Line, Refused};
+use crate::engine::fraction::{self, Limit};
 use crate::engine::reader::Context;
+use crate::engine::refusals::{self, refused_option, several_words};
 use crate::engine::{MemorySource, Reading};
-use crate::finding::{Code, FieldPath, Finding, Number};
-use crate::invocation::{Certainty, VariableOrigin, Word};
-use crate::units::Fraction;
+use crate::finding::{Code, Finding};
+use crate::invocation::{VariableOrigin, Word};
 
 /// Variables that other images read and vLLM does not, with the option that was meant.
 const UNREAD: [(&str, &str); 22] = [
@@ -40,8 +38,8 @@ const UNREAD: [(&str, &str); 22] = [
 
 pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, lenient: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let fraction = unusable_fraction(context, line);
-    let several = several_words(context, line);
+    let fraction = fraction::unusable(context, &line.view(), FRACTION, Limit::One);
+    let several = several_words(context, &line.view());
     let explained = fraction.is_some() || several.is_some();
     findings.extend(fraction);
     // A wrapper may read variables of its own.
@@ -51,8 +49,8 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     findings.extend(several);
     match &line.parsed.error {
         _ if explained || line.refused == Refused::No => {}
-        Some(error) if lenient && reading::is_about_words(error) => {}
-        Some(error) => findings.push(refused_option(context, line, error)),
+        Some(error) if lenient && error.is_about_words() => {}
+        Some(error) => findings.push(refused_option(context, &line.view(), error)),
         None => findings.extend(refused_values(context, line)),
     }
     if let Some(floating) = context.floating_image() {
@@ -65,75 +63,6 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
         });
     }
     findings
-}
-
-/// VG101: a fraction that is no fraction.
-fn unusable_fraction(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
-    let setting = line.parsed.last(FRACTION);
-    let setting = match setting {
-        // The flag without a value is refused as such.
-        None => return missing_fraction(context, line),
-        Some(setting) if setting.value == Value::Unresolved => return None,
-        Some(setting) => setting,
-    };
-    let text = &*setting.text;
-    let reason = match (setting.value, Fraction::parse(&value::ascii_digits(text))) {
-        (Value::Refused(_), Ok(_)) => "is not a number".to_owned(),
-        (_, Ok(_)) => return None,
-        (_, Err(reason)) => reason.to_string(),
-    };
-    let path = reading::path_of(context, line, setting);
-    let remedy = match text.trim().replace(',', ".").trim_end_matches('%') {
-        "" => "write a decimal fraction above 0 and at most 1, such as 0.30".to_owned(),
-        text => match meant(text) {
-            Some(meant) => format!("write a decimal fraction above 0 and at most 1 (was {meant} meant?)"),
-            None => "write a decimal fraction above 0 and at most 1, such as 0.30".to_owned(),
-        },
-    };
-    let shown: String = text.chars().take(40).collect();
-    Some(
-        Finding::new(
-            Code::Vg101,
-            path,
-            format!("{FRACTION} {shown:?} {reason}; {remedy}"),
-        )
-        .number("value", Number::Text(text.to_owned())),
-    )
-}
-
-/// The fraction that a comma, a percentage or a value in tenths stands for.
-fn meant(text: &str) -> Option<String> {
-    let fraction = Fraction::parse(text).ok();
-    if let Some(fraction) = fraction {
-        return Some(fraction.text().to_owned());
-    }
-    let percent: u32 = text
-        .trim()
-        .parse()
-        .ok()
-        .filter(|percent| (2..=100).contains(percent))?;
-    Fraction::from_ppm(percent.checked_mul(10_000)?).map(|fraction| fraction.text().to_owned())
-}
-
-fn missing_fraction(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
-    let Some(ParseError::MissingValue(word)) = &line.parsed.error else {
-        return None;
-    };
-    if word != FRACTION {
-        return None;
-    }
-    let path = line
-        .words
-        .iter()
-        .rev()
-        .find(|given| given.text.replace('_', "-") == *word)
-        .map_or_else(
-            || context.path.field("args"),
-            |given| given.item.path(&context.path),
-        );
-    let message =
-        format!("{FRACTION} has no value; write a decimal fraction above 0 and at most 1, such as 0.30");
-    Some(Finding::new(Code::Vg101, path, message))
 }
 
 /// VG103: variables that the plain image does not read.
@@ -189,87 +118,20 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
     findings
 }
 
-/// VG104: an item of an exec-form list that holds several words.
-fn several_words(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
-    if !line.split {
-        return None;
-    }
-    let container = context.placed.container;
-    let lists = [("command", &container.command), ("args", &container.args)];
-    for (list, items) in lists {
-        for (index, text) in items.iter().flatten().enumerate() {
-            if holds_several(text) {
-                let path = context.path.field(list).index(index);
-                let shown: String = text.chars().take(80).collect();
-                let message = format!(
-                    "{shown:?} is one argument to the engine, not several; write each word as an item of its own"
-                );
-                return Some(Finding::new(Code::Vg104, path, message));
-            }
-        }
-    }
-    None
-}
-
-/// Whether an item begins like an option and goes on after a space.
-fn holds_several(text: &str) -> bool {
-    let text = text.trim_start();
-    match text.split_once([' ', '\n']) {
-        Some((first, rest)) => {
-            !rest.trim().is_empty()
-                && first.starts_with('-')
-                && first.len() > 1
-                && (!first.contains('=') || rest.trim_start().starts_with("--"))
-                && first.bytes().skip(1).any(|b| b.is_ascii_alphabetic())
-        }
-        None => false,
-    }
-}
-
 /// The words that were meant, where an item holds several; `None` where each item is one.
 pub(super) fn split_items<'w>(words: &[Word<'w>], parsed: &Parsed<'_>) -> Option<Vec<Word<'w>>> {
-    let whole =
-        |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
-    let splits = |word: &Word<'_>| {
-        word.certainty == Certainty::Known
-            && whole(word)
-            && holds_several(&word.text)
-            && is_option(&word.text, parsed)
-    };
-    if !words.iter().any(splits) {
-        return None;
-    }
-    let mut out = Vec::with_capacity(words.len() + 8);
-    for word in words {
-        if splits(word) {
-            for part in word.text.split_whitespace() {
-                let part = part.trim_matches(['"', '\'']);
-                out.push(Word {
-                    text: Cow::Owned(part.to_owned()),
-                    span: None,
-                    ..word.clone()
-                });
-            }
-        } else {
-            out.push(word.clone());
-        }
-    }
-    Some(out)
+    refusals::split_items(words, &|name| is_option(&name.replace('_', "-"), parsed))
 }
 
-fn is_option(text: &str, parsed: &Parsed<'_>) -> bool {
-    let first = text.split_whitespace().next().unwrap_or_default();
-    let name = first
-        .split_once('=')
-        .map_or(first, |(name, _)| name)
-        .replace('_', "-");
+/// Whether any release has an option that begins so.
+fn is_option(name: &str, parsed: &Parsed<'_>) -> bool {
     let position = options::releases()
         .iter()
         .position(|version| *version == parsed.release)
         .unwrap_or_default();
     let known = |position: usize| {
         options::release(position, parsed.entrypoint)
-            .is_some_and(|release| release.starting_with(&name).next().is_some())
+            .is_some_and(|release| release.starting_with(name).next().is_some())
     };
     known(position) || (0..options::releases().len()).rev().any(known)
 }
@@ -284,72 +146,11 @@ fn refused_values(context: &Context<'_>, line: &Line<'_>) -> Vec<Finding> {
             "{} {text:?} is out of range in vLLM {release}, which does not start with it",
             setting.option
         );
-        Finding::new(Code::Vg107, reading::path_of(context, line, setting), message)
+        Finding::new(Code::Vg107, line.view().path_of(context, setting), message)
     };
     refused
         .iter()
         .filter(|setting| setting.option != FRACTION)
         .map(finding)
         .collect()
-}
-
-/// VG107: an option that this release refuses.
-fn refused_option(context: &Context<'_>, line: &Line<'_>, error: &ParseError) -> Finding {
-    let release = line.parsed.release;
-    let place = |text: &str| -> FieldPath {
-        let found = line.words.iter().find(|word| {
-            let name = word.text.split_once('=').map_or(&*word.text, |(name, _)| name);
-            *word.text == *text
-                || name.replace('_', "-") == text.split_once('=').map_or(text, |(name, _)| name)
-        });
-        found.map_or_else(
-            || context.path.field("args"),
-            |word| word.item.path(&context.path),
-        )
-    };
-    let (word, message) = match error {
-        ParseError::Ambiguous(word) => (
-            word.as_str(),
-            format!("{word} is a prefix of several options of vLLM {release}; write the option in full"),
-        ),
-        ParseError::Unrecognized(words) => {
-            let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
-            let word = word.map_or("", String::as_str);
-            (
-                word,
-                format!(
-                    "vLLM {release} does not know {word:?} and does not start with it; remove or correct it"
-                ),
-            )
-        }
-        ParseError::InvalidValue {
-            option,
-            text,
-            refusal,
-        } => {
-            let text: String = text.chars().take(60).collect();
-            let why = match refusal {
-                Refusal::Type => "is not of its type",
-                Refusal::NotAChoice => "is not one of its choices",
-            };
-            (
-                *option,
-                format!("{option} {text:?} {why} in vLLM {release}, which does not start with it"),
-            )
-        }
-        ParseError::FlagTakesNoValue(option) => (
-            *option,
-            format!("{option} takes no value in vLLM {release}; write it alone or leave it out"),
-        ),
-        ParseError::MissingValue(option) => (
-            option.as_str(),
-            format!("{option} has no value; vLLM {release} does not start without one"),
-        ),
-        ParseError::MissingModel(why) => ("--model", format!("vLLM {release} has no model to serve: {why}")),
-        ParseError::Other(why) => (
-            "",
-            format!("vLLM {release} does not serve with this command line: {why}"),
-        ),
-    };
-    Finding::new(Code::Vg107, place(word), message)
 }

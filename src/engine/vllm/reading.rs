@@ -1,24 +1,23 @@
 //! From vLLM's options to a [`Reading`].
 
-use std::borrow::Cow;
-
-use super::options::Entrypoint;
-use super::parse::{ParseError, Parsed, Setting};
-use super::value::{self, Value};
-use super::{Start, edit, findings, wrapper};
+use super::options::{self, Entrypoint};
+use super::parse::{ParseError, Parsed};
+use super::{Start, findings, wrapper};
+use crate::engine::edit;
+use crate::engine::line::LineView;
 use crate::engine::reader::Context;
+use crate::engine::variables;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
-use crate::invocation::{Certainty, Command, Item, Word};
-use crate::units::Fraction;
+use crate::invocation::{Command, Item, Word};
 
 mod memory;
 mod parallelism;
 mod releases;
-mod variables;
+mod without_effect;
 
-pub(super) use releases::Refused;
+pub(super) use crate::engine::argparse::releases::Refused;
 use releases::{Target, parse_for};
 
 /// The option that decides.
@@ -34,6 +33,18 @@ pub(super) struct Line<'w> {
     pub(super) refused: Refused,
     /// Whether words had to be split to read what was meant.
     pub(super) split: bool,
+}
+
+impl<'w> Line<'w> {
+    pub(super) fn view(&self) -> LineView<'_, 'w> {
+        LineView {
+            engine: "vLLM",
+            parsed: &self.parsed,
+            words: self.words,
+            from_variables: &self.from_variables,
+            split: self.split,
+        }
+    }
 }
 
 pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, start: Start) -> Reading {
@@ -53,11 +64,19 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
-    let settled = variables::without_effect(words, entrypoint);
+    let settled = without_effect::without_effect(words, entrypoint);
     let words = settled.as_deref().unwrap_or(words);
     let wrapped = wrapper::words(start, context, words);
     let words = wrapped.as_deref().unwrap_or(words);
-    let (with_variables, from_variables) = variables::put(context, words, entrypoint, start);
+    let (with_variables, from_variables) = {
+        let at = match entrypoint {
+            Entrypoint::ApiServer => 0,
+            Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
+            Entrypoint::Serve => 1.min(words.len()),
+        };
+        let known = wrapper::variables(start, context);
+        variables::put(context, words, at, known, &|option| is_flag(option, entrypoint))
+    };
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
     let either = version.is_none()
@@ -149,6 +168,7 @@ fn reading(
     reading.version = version;
     reading.command = Some(name);
     reading.memory = memory(context, line, version, &mut reading.unresolved);
+    let view = line.view();
     // The default model is used only where nothing unreadable can name another one.
     let named = parsed.positional.is_some() || parsed.last("--model").is_some();
     let defaulted = !lenient && parsed.open.is_none() && parsed.unread_config.is_none();
@@ -156,12 +176,12 @@ fn reading(
     if !named && !defaulted && !lenient {
         reading.unresolved.push(Unresolved {
             field: "model".to_owned(),
-            reason: open_reason(line),
+            reason: view.open_reason(),
             decides_memory: false,
         });
     }
     if let Some(positional) = &parsed.positional {
-        note_unresolved(line, positional, "model", false, &mut reading.unresolved);
+        view.note_unresolved(positional, "model", false, &mut reading.unresolved);
     }
     for (option, field) in [
         ("--model", "model"),
@@ -174,7 +194,7 @@ fn reading(
         ("--kv-cache-dtype", "kv-cache-dtype"),
     ] {
         if let Some(setting) = parsed.last(option) {
-            note_unresolved(line, setting, field, false, &mut reading.unresolved);
+            view.note_unresolved(setting, field, false, &mut reading.unresolved);
         }
     }
     reading.parallelism = parallelism::of(context, command, parsed);
@@ -190,7 +210,9 @@ fn reading(
     }
     let open = parsed.open.is_some() || parsed.unread_config.is_some();
     reading.starts = match line.refused {
-        Refused::Yes | Refused::Perhaps if lenient && parsed.error.as_ref().is_some_and(is_about_words) => {
+        Refused::Yes | Refused::Perhaps
+            if lenient && parsed.error.as_ref().is_some_and(ParseError::is_about_words) =>
+        {
             Starts::Yes
         }
         Refused::Yes => Starts::No,
@@ -210,7 +232,7 @@ fn reading(
         reading.resolvable = Resolvable::Partial;
     }
     reading.findings = findings::of(context, line, &reading, lenient);
-    reading.fraction_edit = edit::fraction(context, command, line);
+    reading.fraction_edit = edit::fraction(context, command, &view, FRACTION);
     context.finish(command, reading)
 }
 
@@ -221,144 +243,22 @@ fn memory(
     version: Option<Version>,
     unresolved: &mut Vec<Unresolved>,
 ) -> MemoryRequest {
-    let parsed = &line.parsed;
-    let mut request = MemoryRequest {
-        kind: MemoryKind::OfTotal,
-        value: None,
-        source: MemorySource::Unresolved,
-        fraction: None,
-        absolute: None,
-        path: context.path.field("args"),
+    // 0.92 since 0.20.0; of an unknown release the larger one.
+    let default = if version.is_some_and(|version| version < Version::new(0, 20, 0)) {
+        "0.9"
+    } else {
+        "0.92"
     };
-    let setting = parsed.last(FRACTION);
-    if let Some(setting) = setting {
-        request.path = path_of(context, line, setting);
-    }
-    if let Some((file, reason)) = &parsed.unread_config
-        && setting.is_none_or(|setting| setting.place.config)
-    {
-        unresolved.push(Unresolved {
-            field: FRACTION[2..].to_owned(),
-            reason: format!("the file {file} of --config: {reason}"),
-            decides_memory: true,
-        });
-        return request;
-    }
-    let overridden = |order: usize| parsed.open.is_some_and(|open| open > order);
-    match setting {
-        Some(setting) if setting.value == Value::Unresolved => {
-            note_unresolved(line, setting, &FRACTION[2..], true, unresolved);
-        }
-        Some(setting) if overridden(setting.order) => note_open(line, unresolved),
-        Some(setting) => {
-            request.source = if setting.place.config {
-                MemorySource::ConfigFile
-            } else if line
-                .from_variables
-                .iter()
-                .any(|(word, _)| *word == setting.place.word)
-            {
-                MemorySource::Env
-            } else {
-                MemorySource::Flag
-            };
-            request.fraction = Fraction::parse(&value::ascii_digits(&setting.text)).ok();
-            request.value = Some(setting.text.clone().into_owned());
-        }
-        None if parsed.open.is_some() => note_open(line, unresolved),
-        None => {
-            request.source = MemorySource::Default;
-            // 0.92 since 0.20.0; of an unknown release the larger one.
-            let default = if version.is_some_and(|version| version < Version::new(0, 20, 0)) {
-                "0.9"
-            } else {
-                "0.92"
-            };
-            request.fraction = Fraction::parse(default).ok();
-            request.value = Some(default.to_owned());
-        }
-    }
-    request
+    let default = (MemorySource::Default, Some(default));
+    line.view()
+        .memory(context, MemoryKind::OfTotal, FRACTION, default, unresolved)
 }
 
-fn note_open(line: &Line<'_>, unresolved: &mut Vec<Unresolved>) {
-    let reason = open_reason(line);
-    unresolved.push(Unresolved {
-        field: FRACTION[2..].to_owned(),
-        reason,
-        decides_memory: true,
-    });
-}
-
-/// Which words may set anything.
-fn open_reason(line: &Line<'_>) -> String {
-    if let Some((file, reason)) = &line.parsed.unread_config {
-        return format!("the file {file} of --config: {reason}");
-    }
-    let word = line.words.iter().find(|word| word.certainty != Certainty::Known);
-    match word {
-        Some(Word {
-            text,
-            reason: Some(reason),
-            ..
-        }) => format!("{text} may set it: {reason}"),
-        _ => "words that cannot be read may set it".to_owned(),
-    }
-}
-
-fn note_unresolved(
-    line: &Line<'_>,
-    setting: &Setting<'_>,
-    field: &str,
-    decides_memory: bool,
-    unresolved: &mut Vec<Unresolved>,
-) {
-    if setting.value != Value::Unresolved || unresolved.iter().any(|known| known.field == field) {
-        return;
-    }
-    let reason = line
-        .words
-        .get(setting.place.word)
-        .and_then(|word| word.reason.clone());
-    let reason = reason
-        .unwrap_or(Cow::Borrowed("its value is not known before the container runs"))
-        .into_owned();
-    unresolved.push(Unresolved {
-        field: field.to_owned(),
-        reason,
-        decides_memory,
-    });
-}
-
-/// The field that holds a value.
-pub(super) fn path_of(
-    context: &Context<'_>,
-    line: &Line<'_>,
-    setting: &Setting<'_>,
-) -> crate::finding::FieldPath {
-    if let Some((_, variable)) = line
-        .from_variables
-        .iter()
-        .find(|(word, _)| *word == setting.place.word)
-    {
-        return match context
-            .invocation
-            .environment
-            .variables()
-            .get(*variable)
-            .map(|variable| variable.origin)
-        {
-            Some(crate::invocation::VariableOrigin::Env(index)) => context.path.field("env").index(index),
-            Some(crate::invocation::VariableOrigin::EnvFrom(index)) => {
-                context.path.field("envFrom").index(index)
-            }
-            None => context.path.clone(),
-        };
-    }
-    match line.words.get(setting.place.word) {
-        Some(word) => word.item.path(&context.path),
-        None => context.path.field("args"),
-    }
+fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
+    let newest = options::releases().len().saturating_sub(1);
+    options::release(newest, entrypoint)
+        .and_then(|release| release.named(option))
+        .is_some_and(|option| option.arity == options::Arity::Flag)
 }
 
 /// Whether no CUDA graphs are captured.
@@ -399,12 +299,4 @@ fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
 /// The file of `--config` where a ConfigMap is mounted; why not otherwise.
 fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
     context.file(path)
-}
-
-/// Whether an error is one that a wrapper's own options explain.
-pub(super) fn is_about_words(error: &ParseError) -> bool {
-    matches!(
-        error,
-        ParseError::Unrecognized(_) | ParseError::Ambiguous(_) | ParseError::MissingModel(_)
-    )
 }

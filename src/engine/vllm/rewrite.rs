@@ -2,41 +2,16 @@
 //! `--config` put in, underscores made dashes, `-O3`, dotted keys gathered into JSON. Each by release.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use serde_json::{Map, Value};
 
 use super::config_file;
 use super::options::Entrypoint;
-use super::parse::{ConfigFile, ParseError, Parsed, Place};
+use super::parse::{ConfigFile, ParseError, Parsed};
 use crate::engine::Version;
+use crate::engine::argparse::Arg;
 use crate::invocation::{Certainty, Word};
-
-/// A word on its way to argparse.
-#[derive(Clone, Debug)]
-pub(super) struct Arg<'a> {
-    pub(super) text: Cow<'a, str>,
-    pub(super) certainty: Certainty,
-    word: usize,
-    config: bool,
-    /// Whether byte offsets in `text` are those of the word.
-    aligned: bool,
-}
-
-impl Arg<'_> {
-    pub(super) fn place(&self, offset: usize) -> Place {
-        Place {
-            word: self.word,
-            offset: if self.aligned { offset } else { 0 },
-            config: self.config,
-        }
-    }
-}
-
-fn fail(parsed: &mut Parsed<'_>, error: ParseError) {
-    if parsed.error.is_none() {
-        parsed.error = Some(error);
-    }
-}
 
 pub(super) fn rewrite<'a>(
     version: Version,
@@ -44,17 +19,7 @@ pub(super) fn rewrite<'a>(
     config: &ConfigFile<'_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
-    let mut args: Vec<Arg<'a>> = words
-        .iter()
-        .enumerate()
-        .map(|(word, given)| Arg {
-            text: Cow::Borrowed(&*given.text),
-            certainty: given.certainty,
-            word,
-            config: false,
-            aligned: true,
-        })
-        .collect();
+    let mut args = Arg::of(words);
     if parsed.entrypoint == Entrypoint::Serve && args.first().is_some_and(|arg| arg.text == "serve") {
         move_model(version, &mut args, parsed);
     }
@@ -79,10 +44,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
         if separate.is_none() {
             return;
         }
-        fail(
-            parsed,
-            ParseError::MissingModel("this release refuses --model with serve"),
-        );
+        parsed.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
     }
     let Some(at) = args
         .iter()
@@ -92,7 +54,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
     };
     if args[at].text == "--model" {
         if at + 1 >= args.len() {
-            fail(parsed, ParseError::MissingValue("--model".to_owned()));
+            parsed.fail(|| ParseError::MissingValue("--model".to_owned()));
             return;
         }
         args.remove(at);
@@ -118,13 +80,13 @@ fn pull_config<'a>(
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
-        fail(parsed, ParseError::Other("two --config words"));
+        parsed.fail(|| ParseError::Other("two --config words"));
     }
     let Some(index) = args.iter().position(|arg| arg.text == "--config") else {
         return args;
     };
     let Some(file) = args.get(index + 1).cloned() else {
-        fail(parsed, ParseError::MissingValue("--config".to_owned()));
+        parsed.fail(|| ParseError::MissingValue("--config".to_owned()));
         return args;
     };
     let lines = match read_config(version, &file, config, parsed) {
@@ -152,17 +114,15 @@ fn pull_config<'a>(
         1
     } else if old {
         if index == 1 {
-            fail(parsed, ParseError::MissingModel("no model before --config"));
+            parsed.fail(|| ParseError::MissingModel("no model before --config"));
         }
         2
     } else {
         let unread = parsed.unread_config.is_some();
         let mut in_file = from_file.clone();
         if !model_in_cli && !unread && !in_file.any(|arg| arg.text == "--model") {
-            fail(
-                parsed,
-                ParseError::MissingModel("no model on the command line or in the file of --config"),
-            );
+            parsed
+                .fail(|| ParseError::MissingModel("no model on the command line or in the file of --config"));
         }
         if model_in_cli { 2 } else { 1 }
     };
@@ -192,24 +152,18 @@ fn read_config(
         .extension()
         .is_some_and(|kind| kind == "yaml" || kind == "yml");
     if !yaml {
-        fail(
-            parsed,
-            ParseError::Other("the file of --config is neither .yaml nor .yml"),
-        );
+        parsed.fail(|| ParseError::Other("the file of --config is neither .yaml nor .yml"));
         return Ok(Vec::new());
     }
     let body = config(&file.text)?;
     match config_file::words(body, version, parsed.entrypoint) {
         Ok(words) => Ok(words),
         Err(config_file::Unreadable::Yaml) => {
-            fail(
-                parsed,
-                ParseError::Other("the file of --config is not valid YAML"),
-            );
+            parsed.fail(|| ParseError::Other("the file of --config is not valid YAML"));
             Ok(Vec::new())
         }
         Err(config_file::Unreadable::NotAMapping) => {
-            fail(parsed, ParseError::Other("the file of --config is not a mapping"));
+            parsed.fail(|| ParseError::Other("the file of --config is not a mapping"));
             Ok(Vec::new())
         }
     }
@@ -262,6 +216,10 @@ fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
     }
 }
 
+/// Levels of a dotted option that are followed; options of vLLM have three. What is deeper is not known: values of any
+/// depth would overflow the stack of whatever prints or drops them.
+const MOST_LEVELS: usize = 64;
+
 /// `--speculative-config.model x`: gathered into one JSON value for each option, placed last.
 fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parsed<'a>) {
     if version < Version::new(0, 9, 0) {
@@ -277,6 +235,7 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
     }
     let mut kept = Vec::with_capacity(args.len());
     let mut gathered: Vec<(String, Map<String, Value>, Certainty, usize)> = Vec::new();
+    let mut slots: HashMap<String, usize> = HashMap::new();
     let mut index = 0;
     while let Some(arg) = args.get(index) {
         index += 1;
@@ -288,10 +247,7 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
             (name, text, arg.certainty)
         } else {
             let Some(next) = args.get(index) else {
-                fail(
-                    parsed,
-                    ParseError::Other("a dotted option without a value crashes the parser"),
-                );
+                parsed.fail(|| ParseError::Other("a dotted option without a value crashes the parser"));
                 continue;
             };
             index += 1;
@@ -310,16 +266,17 @@ fn dotted_keys<'a>(version: Version, args: &mut Vec<Arg<'a>>, parsed: &mut Parse
         } else {
             value(text)
         };
-        let slot = gathered
-            .iter()
-            .position(|(name, ..)| name == option)
-            .unwrap_or_else(|| {
-                gathered.push((option.to_owned(), Map::new(), Certainty::Known, arg.word));
-                gathered.len() - 1
-            });
+        let slot = *slots.entry(option.to_owned()).or_insert_with(|| {
+            gathered.push((option.to_owned(), Map::new(), Certainty::Known, arg.word));
+            gathered.len() - 1
+        });
         let (_, map, known, _) = &mut gathered[slot];
-        put(map, &keys.collect::<Vec<_>>(), value);
-        if certainty != Certainty::Known {
+        let levels: Vec<&str> = keys.by_ref().take(MOST_LEVELS).collect();
+        let too_deep = keys.next().is_some();
+        if !too_deep {
+            put(map, &levels, value);
+        }
+        if too_deep || certainty != Certainty::Known {
             *known = Certainty::From(0);
         }
     }

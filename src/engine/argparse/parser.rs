@@ -1,20 +1,49 @@
-//! The parts of Python's argparse (3.12.8) that vLLM uses.
+//! argparse's own loop: what each word is, what each option takes.
 
 use std::borrow::Cow;
 
-use super::super::options::{self, Arity, Entrypoint, OptionInfo, Release};
-use super::super::rewrite::Arg;
-use super::super::value::{self, Value};
-use super::{ParseError, Parsed, Setting};
-use crate::engine::Version;
+use super::table::{Arity, OptionInfo, Spelling, Spellings};
+use super::value::Value;
+use super::{Arg, ParseError, Parsed, Setting};
 use crate::invocation::Certainty;
 
-/// The parts of argparse that vLLM uses.
-pub(super) struct Parser<'a, 'p> {
-    version: Version,
-    release: &'static Release,
+/// What differs between the command lines of one engine and release and those of another.
+pub(crate) struct Rules<'r> {
+    /// The options.
+    pub(crate) spellings: &'static Spellings,
+    /// The word that must come first (`serve`), and takes the options after it.
+    pub(crate) subcommand: Option<&'static str>,
+    /// Whether one word that belongs to no option is taken.
+    pub(crate) positional: bool,
+    /// Whether `-h=x` prints help (else it is an error).
+    pub(crate) help_takes_value: bool,
+    /// Reads the text of a value.
+    pub(crate) read: &'r dyn Fn(&OptionInfo, &str) -> Value,
+    /// What must be there and is not, said before words that are left over.
+    pub(crate) missing: &'r dyn Fn(&Parsed<'_>) -> Option<ParseError>,
+}
+
+/// Reads `args` by `rules` into `parsed`.
+pub(crate) fn parse<'a>(rules: &Rules<'_>, parsed: &mut Parsed<'a>, args: &[Arg<'a>]) {
+    let mut parser = Parser {
+        rules,
+        parsed,
+        args,
+        extras: Vec::new(),
+    };
+    let first = match rules.subcommand {
+        Some(name) => parser.subcommand(name),
+        None => Some(0),
+    };
+    if let Some(first) = first {
+        parser.run(first);
+    }
+}
+
+struct Parser<'a, 'p, 'r> {
+    rules: &'p Rules<'r>,
     parsed: &'p mut Parsed<'a>,
-    args: Vec<Arg<'a>>,
+    args: &'p [Arg<'a>],
     extras: Vec<usize>,
 }
 
@@ -39,38 +68,13 @@ enum Class {
     Stray,
 }
 
-impl<'a, 'p> Parser<'a, 'p> {
-    pub(super) fn new(
-        version: Version,
-        release: &'static Release,
-        parsed: &'p mut Parsed<'a>,
-        args: Vec<Arg<'a>>,
-    ) -> Self {
-        Self {
-            version,
-            release,
-            parsed,
-            args,
-            extras: Vec::new(),
-        }
-    }
-
-    pub(super) fn parse(mut self) {
-        let serve = self.parsed.entrypoint == Entrypoint::Serve;
-        let first = if serve { self.subcommand() } else { Some(0) };
-        if let Some(first) = first {
-            self.run(first);
-        }
-    }
-
+impl Parser<'_, '_, '_> {
     fn fail(&mut self, error: impl FnOnce() -> ParseError) {
-        if self.parsed.error.is_none() {
-            self.parsed.error = Some(error());
-        }
+        self.parsed.fail(error);
     }
 
-    /// Finds `serve` among the words of `vllm` itself and gives the index after it.
-    fn subcommand(&mut self) -> Option<usize> {
+    /// Finds the subcommand among the words of the program itself and gives the index after it.
+    fn subcommand(&mut self, name: &str) -> Option<usize> {
         for index in 0..self.args.len() {
             let arg = &self.args[index];
             let text = &*arg.text;
@@ -86,7 +90,7 @@ impl<'a, 'p> Parser<'a, 'p> {
                     return None;
                 }
                 self.extras.push(index);
-            } else if text == "serve" {
+            } else if text == name {
                 return Some(index + 1);
             } else {
                 self.fail(|| ParseError::Other("unknown subcommand"));
@@ -101,8 +105,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         let classes = self.classify(first);
         let class = |index: usize| classes.get(index.wrapping_sub(first));
         let count = self.args.len();
-        let mut takes_positional =
-            self.parsed.entrypoint == Entrypoint::Serve || self.version >= Version::new(0, 10, 0);
+        let mut takes_positional = self.rules.positional;
         let mut index = first;
         while index < count {
             match class(index) {
@@ -171,13 +174,10 @@ impl<'a, 'p> Parser<'a, 'p> {
         });
     }
 
-    /// What argparse and the server itself check once all words are read.
+    /// What argparse checks once all words are read.
     fn finish(&mut self) {
-        let serve = self.parsed.entrypoint == Entrypoint::Serve;
-        let version = self.version;
-        let positional = self.parsed.positional.is_some();
-        if serve && version < Version::new(0, 8, 0) && !positional && self.parsed.open.is_none() {
-            self.fail(|| ParseError::MissingModel("this release needs the model as a positional argument"));
+        if let Some(missing) = (self.rules.missing)(self.parsed) {
+            self.fail(|| missing);
         }
         // A word that is unreadable as a whole may be anything, also nothing wrong.
         let readable = |index: &&usize| self.args[**index].certainty == Certainty::Known;
@@ -196,37 +196,6 @@ impl<'a, 'p> Parser<'a, 'p> {
             .collect();
         if !words.is_empty() {
             self.fail(|| ParseError::Unrecognized(words));
-        }
-        if !serve {
-            return;
-        }
-        if version < Version::new(0, 8, 0)
-            && self
-                .parsed
-                .last("--model")
-                .is_some_and(|s| s.value == Value::Text)
-        {
-            self.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
-        }
-        let named = self.parsed.last("--served-model-name").is_some();
-        // It looks at the first word only, so a model behind an option does not count.
-        let leads = self.args.get(1).is_some_and(|arg| !arg.text.starts_with('-'));
-        let has_model = leads || self.parsed.last("--model").is_some();
-        if version >= Version::new(0, 19, 0) && named && !has_model && self.parsed.open.is_none() {
-            self.fail(|| ParseError::MissingModel("--served-model-name needs a model before it"));
-        }
-        if version >= Version::new(0, 14, 0) {
-            let set = |option| {
-                self.parsed
-                    .last(option)
-                    .is_some_and(|s| matches!(s.value, Value::Int(_)))
-            };
-            let servers = matches!(self.parsed.int("--api-server-count"), Some(count) if count > 0);
-            if set("--data-parallel-rank") && set("--data-parallel-start-rank")
-                || self.parsed.flag("--headless") && set("--api-server-count") && servers
-            {
-                self.fail(|| ParseError::Other("options that exclude each other"));
-            }
         }
     }
 
@@ -261,29 +230,30 @@ impl<'a, 'p> Parser<'a, 'p> {
         {
             return Class::Open;
         }
-        let found = |spelling: options::Spelling, attached, short| Class::Option {
+        let found = |spelling: Spelling, attached, short| Class::Option {
             option: spelling.option,
             negated: spelling.negated,
             attached,
             short,
         };
-        if let Some(spelling) = self.release.exact(text) {
+        if let Some(spelling) = self.rules.spellings.exact(text) {
             return found(spelling, None, !text.starts_with("--"));
         }
         if attached.is_some()
-            && let Some(spelling) = self.release.exact(name)
+            && let Some(spelling) = self.rules.spellings.exact(name)
         {
             return found(spelling, attached, !text.starts_with("--"));
         }
         let mut matches = 0;
         let mut hit = None;
-        for spelling in self.release.starting_with(name) {
+        for spelling in self.rules.spellings.starting_with(name) {
             matches += 1;
             hit = Some(found(spelling, attached, !text.starts_with("--")));
         }
         if !text.starts_with("--") && text.is_char_boundary(2) {
             let short = self
-                .release
+                .rules
+                .spellings
                 .exact(&text[..2])
                 .filter(|spelling| spelling.text.len() < name.len());
             if let Some(spelling) = short {
@@ -314,8 +284,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         let class = |at: usize| classes.get(at.wrapping_sub(first));
         let plain = |at: usize| matches!(class(at), Some(Class::Plain));
         if option.arity == Arity::Help {
-            let takes_value = self.version >= Version::new(0, 11, 0);
-            if attached.is_some() && !takes_value {
+            if attached.is_some() && !self.rules.help_takes_value {
                 self.fail(|| ParseError::FlagTakesNoValue("-h"));
             } else {
                 self.fail(|| ParseError::Other("it prints help or the version"));
@@ -324,7 +293,7 @@ impl<'a, 'p> Parser<'a, 'p> {
         }
         if let Some(offset) = attached {
             if option.arity == Arity::Flag {
-                // One-letter flags may be bundled; vLLM has none with a letter after it that means anything.
+                // One-letter flags may be bundled; the engines have none with a letter after it that means anything.
                 let empty = short && offset >= self.args[index].text.len();
                 if !empty {
                     self.fail(|| ParseError::FlagTakesNoValue(option.name));
@@ -344,20 +313,15 @@ impl<'a, 'p> Parser<'a, 'p> {
                 self.record(index, option, negated, None);
                 index + 1
             }
-            Arity::Value | Arity::OptionalValue | Arity::List => {
+            Arity::Value | Arity::OptionalValue | Arity::List | Arity::OptionalList => {
                 let mut end = index + 1;
-                let most = if option.arity == Arity::List {
-                    usize::MAX
-                } else {
-                    1
-                };
+                let list = matches!(option.arity, Arity::List | Arity::OptionalList);
+                let most = if list { usize::MAX } else { 1 };
                 while end - index <= most && plain(end) {
                     self.record(index, option, negated, Some((end, 0)));
                     end += 1;
                 }
-                if matches!(class(end), Some(Class::Open))
-                    && (end == index + 1 || option.arity == Arity::List)
-                {
+                if matches!(class(end), Some(Class::Open)) && (end == index + 1 || list) {
                     if end == index + 1 {
                         self.record(index, option, negated, Some((end, 0)));
                     }
@@ -367,7 +331,9 @@ impl<'a, 'p> Parser<'a, 'p> {
                     }
                     return end + 1;
                 }
-                if end == index + 1 {
+                if end == index + 1 && option.arity == Arity::OptionalList {
+                    self.record(index, option, negated, None);
+                } else if end == index + 1 {
                     let word = self.args[index].text.clone().into_owned();
                     self.fail(|| ParseError::MissingValue(word));
                 }
@@ -396,7 +362,7 @@ impl<'a, 'p> Parser<'a, 'p> {
                 let arg = &self.args[at];
                 let text = slice(&arg.text, offset);
                 let value = if arg.certainty == Certainty::Known {
-                    value::read(option, self.version, &text)
+                    (self.rules.read)(option, &text)
                 } else {
                     Value::Unresolved
                 };

@@ -1,22 +1,23 @@
 //! How another fraction would be written into the container.
 
-use super::reading::{FRACTION, Line};
-use crate::engine::FractionEdit;
-use crate::engine::reader::Context;
+use super::FractionEdit;
+use super::line::LineView;
+use super::reader::Context;
 use crate::invocation::{Command, Item};
 
-/// The smallest edit that makes the engine take another fraction: in the word that holds it, else appended, where the
-/// last one wins.
+/// The smallest edit that makes the engine take another fraction as `option`: in the word that holds it, else appended,
+/// where the last one wins.
 pub(super) fn fraction(
     context: &Context<'_>,
     command: &Command<'_>,
-    line: &Line<'_>,
+    line: &LineView<'_, '_>,
+    option: &str,
 ) -> Option<FractionEdit> {
     if line.split {
         return None;
     }
     let from_variable = |word: usize| line.from_variables.iter().any(|(from, _)| *from == word);
-    if let Some(setting) = line.parsed.last(FRACTION)
+    if let Some(setting) = line.parsed.last(option)
         && !setting.place.config
         && !from_variable(setting.place.word)
         && line.parsed.open.is_none()
@@ -33,11 +34,11 @@ pub(super) fn fraction(
             after: item.get(span.end..)?.to_owned(),
         });
     }
-    append(context, command)
+    append(context, command, option)
 }
 
-fn append(context: &Context<'_>, command: &Command<'_>) -> Option<FractionEdit> {
-    let before = format!("{FRACTION}=");
+fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<FractionEdit> {
+    let before = format!("{option}=");
     if let Some((item, at)) = command.end {
         let text = text_of(context, item)?;
         return Some(FractionEdit {

@@ -1,0 +1,157 @@
+//! What to tell about a command line that the engine's parser refuses.
+
+use std::borrow::Cow;
+
+use super::argparse::ParseError;
+use super::argparse::value::{Refusal, Value};
+use super::line::LineView;
+use super::reader::Context;
+use crate::finding::{Code, FieldPath, Finding};
+use crate::invocation::{Certainty, Word};
+
+/// VG104: an item of an exec-form list that holds several words.
+pub(super) fn several_words(context: &Context<'_>, line: &LineView<'_, '_>) -> Option<Finding> {
+    if !line.split {
+        return None;
+    }
+    let container = context.placed.container;
+    let lists = [("command", &container.command), ("args", &container.args)];
+    for (list, items) in lists {
+        for (index, text) in items.iter().flatten().enumerate() {
+            if holds_several(text) {
+                let path = context.path.field(list).index(index);
+                let shown: String = text.chars().take(80).collect();
+                let message = format!(
+                    "{shown:?} is one argument to the engine, not several; write each word as an item of its own"
+                );
+                return Some(Finding::new(Code::Vg104, path, message));
+            }
+        }
+    }
+    None
+}
+
+/// Whether an item begins like an option and goes on after a space.
+fn holds_several(text: &str) -> bool {
+    let text = text.trim_start();
+    match text.split_once([' ', '\n']) {
+        Some((first, rest)) => {
+            !rest.trim().is_empty()
+                && first.starts_with('-')
+                && first.len() > 1
+                && (!first.contains('=') || rest.trim_start().starts_with("--"))
+                && first.bytes().skip(1).any(|b| b.is_ascii_alphabetic())
+        }
+        None => false,
+    }
+}
+
+/// The option's name at the beginning of an item.
+fn option_name(text: &str) -> &str {
+    let first = text.split_whitespace().next().unwrap_or_default();
+    first.split_once('=').map_or(first, |(name, _)| name)
+}
+
+/// The words that were meant, where an item holds several; `None` where each item is one.
+pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bool) -> Option<Vec<Word<'w>>> {
+    let whole =
+        |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
+    let splits = |word: &Word<'_>| {
+        word.certainty == Certainty::Known
+            && whole(word)
+            && holds_several(&word.text)
+            && is_option(option_name(&word.text))
+    };
+    if !words.iter().any(splits) {
+        return None;
+    }
+    let mut out = Vec::with_capacity(words.len() + 8);
+    for word in words {
+        if splits(word) {
+            for part in word.text.split_whitespace() {
+                let part = part.trim_matches(['"', '\'']);
+                out.push(Word {
+                    text: Cow::Owned(part.to_owned()),
+                    span: None,
+                    ..word.clone()
+                });
+            }
+        } else {
+            out.push(word.clone());
+        }
+    }
+    Some(out)
+}
+
+/// VG107: an option that this release refuses.
+pub(super) fn refused_option(context: &Context<'_>, line: &LineView<'_, '_>, error: &ParseError) -> Finding {
+    let (engine, release) = (line.engine, line.parsed.release);
+    let refused = line
+        .parsed
+        .settings
+        .iter()
+        .find(|setting| matches!(setting.value, Value::Refused(_)));
+    let place = |text: &str| -> FieldPath {
+        let found = line.words.iter().find(|word| {
+            let name = word.text.split_once('=').map_or(&*word.text, |(name, _)| name);
+            *word.text == *text
+                || name.replace('_', "-") == text.split_once('=').map_or(text, |(name, _)| name)
+        });
+        found.map_or_else(
+            || context.path.field("args"),
+            |word| word.item.path(&context.path),
+        )
+    };
+    let (word, message) = match error {
+        ParseError::Ambiguous(word) => (
+            word.as_str(),
+            format!("{word} is a prefix of several options of {engine} {release}; write the option in full"),
+        ),
+        ParseError::Unrecognized(words) => {
+            let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
+            let word = word.map_or("", String::as_str);
+            (
+                word,
+                format!(
+                    "{engine} {release} does not know {word:?} and does not start with it; remove or correct it"
+                ),
+            )
+        }
+        ParseError::InvalidValue {
+            option,
+            text,
+            refusal,
+        } => {
+            let text: String = text.chars().take(60).collect();
+            let why = match refusal {
+                Refusal::Type => "is not of its type",
+                Refusal::NotAChoice => "is not one of its choices",
+            };
+            (
+                *option,
+                format!("{option} {text:?} {why} in {engine} {release}, which does not start with it"),
+            )
+        }
+        ParseError::FlagTakesNoValue(option) => (
+            *option,
+            format!("{option} takes no value in {engine} {release}; write it alone or leave it out"),
+        ),
+        ParseError::MissingValue(option) => (
+            option.as_str(),
+            format!("{option} has no value; {engine} {release} does not start without one"),
+        ),
+        ParseError::MissingModel(why) => (
+            "--model",
+            format!("{engine} {release} has no model to serve: {why}"),
+        ),
+        ParseError::Other(why) => (
+            "",
+            format!("{engine} {release} does not serve with this command line: {why}"),
+        ),
+    };
+    let path = match (error, refused) {
+        (ParseError::InvalidValue { .. }, Some(setting)) => line.path_of(context, setting),
+        _ => place(word),
+    };
+    Finding::new(Code::Vg107, path, message)
+}

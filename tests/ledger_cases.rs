@@ -1,0 +1,200 @@
+//! Histories that once let too much in, or kept out what had a place.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
+mod kit;
+
+use kit::{Cluster, L40S, pod};
+use serde_json::{Value, json};
+use vramgate::ledger::Moment;
+
+fn cluster(nodes: &[&str]) -> Cluster {
+    let mut cluster = Cluster::new();
+    for name in nodes {
+        cluster.gpu_node(name, "NVIDIA-L40S", L40S, 1, 8);
+    }
+    cluster
+}
+
+fn with_uid(name: &str, fraction: &str, uid: &str) -> Value {
+    let mut pod = pod(name, fraction);
+    pod["metadata"]["uid"] = json!(uid);
+    pod
+}
+
+fn admitted(cluster: &mut Cluster, name: &str, fraction: &str) -> Option<Value> {
+    let pod = with_uid(name, fraction, &format!("uid-{name}"));
+    cluster.create(&pod).admit.then_some(pod)
+}
+
+#[test]
+fn pods_that_wait_count_again_when_their_node_comes_back() {
+    let mut cluster = cluster(&["a"]);
+    for name in ["p", "q", "r"] {
+        let pod = admitted(&mut cluster, name, "0.30").unwrap();
+        cluster.see(&pod);
+    }
+    cluster.ledger.remove_node("a");
+    cluster.gpu_node("a", "NVIDIA-L40S", L40S, 1, 8);
+    assert!(admitted(&mut cluster, "s", "0.30").is_none());
+}
+
+#[test]
+fn pods_seen_before_their_nodes_count() {
+    let mut cluster = cluster(&[]);
+    for name in ["p", "q", "r"] {
+        cluster.see(&with_uid(name, "0.30", name));
+    }
+    cluster.gpu_node("a", "NVIDIA-L40S", L40S, 1, 8);
+    assert!(admitted(&mut cluster, "s", "0.30").is_none());
+}
+
+#[test]
+fn a_pod_that_waits_moves_when_its_node_stops_sharing() {
+    let mut cluster = cluster(&["a", "b"]);
+    for name in ["p", "q", "r", "s"] {
+        assert!(admitted(&mut cluster, name, "0.30").is_some());
+    }
+    let fuller = cluster
+        .ledger
+        .devices()
+        .iter()
+        .max_by_key(|device| device.promised_share.ppm())
+        .map(|device| device.node.to_string())
+        .unwrap();
+    // One of the three stays on the whole device, the others join the fourth.
+    cluster.gpu_node(&fuller, "NVIDIA-L40S", L40S, 1, 1);
+    let devices = cluster.ledger.devices();
+    assert_eq!(
+        devices.iter().map(|device| device.holders.len()).sum::<usize>(),
+        4
+    );
+    assert!(devices.iter().all(|device| device.slots_taken <= device.slots));
+}
+
+/// Both on one node by the scheduler's will; admission had a place for one of them on the other.
+fn packed() -> Cluster {
+    let mut cluster = cluster(&["a", "b"]);
+    for name in ["p", "q"] {
+        let pod = admitted(&mut cluster, name, "0.50").unwrap();
+        cluster.running(&pod, "a");
+    }
+    assert!(admitted(&mut cluster, "r", "0.50").is_none());
+    cluster
+}
+
+#[test]
+fn what_the_scheduler_packed_counts_after_a_reload_of_policies() {
+    let mut cluster = packed();
+    let policies = cluster.ledger.policies().clone();
+    cluster.ledger.set_policies(policies);
+    assert!(admitted(&mut cluster, "r", "0.50").is_none());
+}
+
+#[test]
+fn what_the_scheduler_packed_counts_on_its_node_when_the_other_is_gone() {
+    let mut cluster = packed();
+    cluster.ledger.remove_node("b");
+    assert!(admitted(&mut cluster, "r", "0.35").is_none());
+}
+
+#[test]
+fn a_pod_replaced_under_its_name_needs_no_second_place() {
+    let mut cluster = cluster(&["a"]);
+    for name in ["p", "q", "r"] {
+        let pod = admitted(&mut cluster, name, "0.30").unwrap();
+        cluster.running(&pod, "a");
+    }
+    // It can only be stored once the other is gone, which the watch has not told yet.
+    let again = with_uid("p", "0.30", "uid-again");
+    assert!(cluster.create(&again).admit);
+    assert!(admitted(&mut cluster, "s", "0.30").is_none());
+    // If it was not stored, because the other is there still, that one counts on.
+    cluster.ledger.release("uid-again");
+    assert!(admitted(&mut cluster, "s", "0.30").is_none());
+    assert!(cluster.create(&again).admit);
+    cluster.ledger.remove_pod("uid-p");
+    cluster.see(&again);
+    assert!(admitted(&mut cluster, "s", "0.30").is_none());
+    assert!(cluster.ledger.over_budget().is_empty());
+}
+
+/// Taken out of the sums twice, it would take an equal share of another with it.
+#[test]
+fn what_is_taken_out_for_the_question_is_taken_out_once() {
+    let mut cluster = cluster(&["a"]);
+    for name in ["p", "q", "r"] {
+        let pod = admitted(&mut cluster, name, "0.30").unwrap();
+        if name != "p" {
+            cluster.running(&pod, "a");
+        }
+    }
+    // A pod that waits, replaced under its name by a larger one: 1.20 of 0.90.
+    assert!(!cluster.create(&with_uid("p", "0.60", "uid-again")).admit);
+    // The same as an UPDATE: 0.30 and 0.30 and what an old release takes beside 0.30.
+    let old = with_uid("p", "0.30", "uid-p");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.6.6");
+    assert!(!cluster.update(&old, &new).admit);
+}
+
+#[test]
+fn an_update_that_was_not_stored_is_forgotten_in_time() {
+    let mut cluster = cluster(&["a"]);
+    let pod = admitted(&mut cluster, "p", "0.30").unwrap();
+    let old = cluster.running(&pod, "a");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai:v0.6.6");
+    assert!(cluster.update(&old, &new).admit);
+    let held = |cluster: &Cluster| cluster.ledger.devices()[0].promised_share;
+    let (raised, before) = (held(&cluster), 300_000);
+    assert!(raised.ppm() > before);
+    // Its status is told, and that is not yet the change.
+    cluster.see(&old);
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(1));
+    assert_eq!(held(&cluster), raised);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster).ppm(), before);
+    // What was stored stays.
+    assert!(cluster.update(&old, &new).admit);
+    cluster.see(&new);
+    cluster.ledger.end_raises(Moment(100));
+    assert_eq!(held(&cluster), raised);
+}
+
+#[test]
+fn pods_of_one_prefix_are_as_many_as_they_are() {
+    let mut cluster = cluster(&["a"]);
+    let admitted = (0..5).filter(|_| {
+        let mut pod = pod("", "0.30");
+        pod["metadata"]["generateName"] = json!("chat-");
+        cluster.create(&pod).admit
+    });
+    assert_eq!(admitted.count(), 3);
+}
+
+#[test]
+fn asking_what_a_controller_can_no_longer_mean_ends_nothing() {
+    let mut cluster = cluster(&["a", "b"]);
+    for name in ["p", "q", "r"] {
+        let mut pod = with_uid(name, "0.30", name);
+        pod["metadata"]["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "chat",
+            "uid": "owner", "controller": true}]);
+        assert!(cluster.create(&pod).admit);
+    }
+    let uids = |wants, before| {
+        let surplus = cluster.ledger.surplus("owner", wants, Moment(before));
+        surplus.into_iter().map(|stale| stale.uid).collect::<Vec<_>>()
+    };
+    assert_eq!(uids(4, 100), [""; 0]);
+    assert_eq!(uids(2, 100), ["p", "q"]);
+    // The youngest may be on their way to the store.
+    assert_eq!(uids(1, 2), ["p"]);
+    assert_eq!(cluster.ledger.reserved(), 3);
+}

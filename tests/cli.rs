@@ -7,6 +7,7 @@
     reason = "a test fails by a panic"
 )]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -1025,7 +1026,7 @@ fn yaml_errors_speak_of_the_file_and_not_of_a_library() {
     let mut bomb = String::new();
     for (before, name) in "abcdefgh".chars().zip("bcdefghi".chars()) {
         let aliases = vec![format!("*{before}"); 10].join(",");
-        bomb = bomb + &format!("{name}: &{name} [{aliases}]\n");
+        writeln!(bomb, "{name}: &{name} [{aliases}]").unwrap();
     }
     for (name, text, expected) in [
         (

@@ -1,9 +1,10 @@
 //! What answers a review: the ledger behind its lock, and the look-ups that come before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 
 use super::metrics::Metrics;
@@ -11,6 +12,7 @@ use crate::admission::Scale;
 use crate::decision::{Operation, Question, Verdict, judge, prepare};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
+use crate::policy::PolicySet;
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
 
@@ -154,6 +156,9 @@ impl Clock {
 #[derive(Debug)]
 pub struct LedgerDecider {
     ledger: Arc<Mutex<Ledger>>,
+    /// The ledger's policies as they were last seen, so that reading an object needs no lock. The lock's holder checks
+    /// that they are still in force.
+    policies: ArcSwap<PolicySet>,
     clock: Clock,
 }
 
@@ -161,7 +166,12 @@ impl LedgerDecider {
     /// Over this ledger; `clock` is the one that its filler uses.
     #[must_use]
     pub fn new(ledger: Arc<Mutex<Ledger>>, clock: Clock) -> Self {
-        Self { ledger, clock }
+        let policies = Arc::clone(ledger.lock().unwrap_or_else(PoisonError::into_inner).policies());
+        Self {
+            ledger,
+            policies: ArcSwap::new(policies),
+            clock,
+        }
     }
 
     /// A panic while the lock was held leaves a ledger that the watch mends (each fact is set whole); refusing every
@@ -185,7 +195,7 @@ impl Decider for LedgerDecider {
             return NamedConfigMaps::default();
         }
         let pod_labels = &question.workload.pod.metadata.labels;
-        let policies = Arc::clone(self.lock().policies());
+        let policies = self.policies.load();
         let policy = policies.for_pod(&question.namespace_labels, pod_labels, None);
         NamedConfigMaps {
             names,
@@ -194,18 +204,19 @@ impl Decider for LedgerDecider {
     }
 
     fn concerns_gpus(&self, question: Question) -> bool {
-        let policies = Arc::clone(self.lock().policies());
+        let policies = self.policies.load();
         !question.workload.deleting && prepare(question, &policies, &NoSources).concerns_gpus()
     }
 
     fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
         let dry_run = question.dry_run;
-        let policies = Arc::clone(self.lock().policies());
+        let policies = self.policies.load_full();
         let mut prepared = prepare(question, &policies, sources);
         let mut ledger = self.lock();
         if !Arc::ptr_eq(&policies, ledger.policies()) {
             // They were reloaded in between: judged by one set, whole.
             let policies = Arc::clone(ledger.policies());
+            self.policies.store(Arc::clone(&policies));
             prepared = prepare(prepared.question().clone(), &policies, sources);
         }
         let mut verdict = judge(&prepared, &ledger);

@@ -106,7 +106,7 @@ fn what_is_not_usual_is_read_by_the_general_way() {
     for change in [
         |value: &mut Value| value["request"]["operation"] = json!("UPDATE"),
         |value: &mut Value| {
-            value["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"})
+            value["request"]["kind"] = json!({"group": "apps", "version": "v1", "kind": "Deployment"});
         },
         |value: &mut Value| value["request"]["object"]["apiVersion"] = json!("v2"),
         |value: &mut Value| value["request"]["object"]["spec"] = json!(null),

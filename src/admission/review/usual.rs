@@ -45,6 +45,7 @@ pub(super) struct Request<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_field_names, reason = "the API's names")]
 pub(super) struct Kind<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,
@@ -53,6 +54,7 @@ pub(super) struct Kind<'a> {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
+#[allow(clippy::struct_field_names, reason = "the API's names")]
 pub(super) struct Resource<'a> {
     pub(super) group: &'a str,
     pub(super) version: &'a str,

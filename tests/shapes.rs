@@ -57,8 +57,12 @@ fn pod(container: Value) -> Pod {
 }
 
 fn read(pod: &Pod) -> Vec<Reading> {
+    read_with(pod, &maps())
+}
+
+fn read_with(pod: &Pod, maps: &Maps) -> Vec<Reading> {
     engine::containers(pod)
-        .flat_map(|placed| engine::read(pod, placed, &maps(), &[]))
+        .flat_map(|placed| engine::read(pod, placed, maps, &[]))
         .collect()
 }
 
@@ -128,6 +132,14 @@ fn files_that_a_script_writes_are_read() {
     ] {
         assert_eq!(script(text), expected, "{text}");
     }
+}
+
+#[test]
+fn a_file_that_a_script_writes_for_sglang_is_read() {
+    let text = "echo 'mem-fraction-static: 0.4' > c.yaml; echo 'tp-size: 2' >> c.yaml\n\
+                python3 -m sglang.launch_server --model-path m --config c.yaml";
+    let container = json!({"image": "lmsysorg/sglang:v0.5.10", "command": ["bash", "-c", text]});
+    assert_eq!(one(container), "sglang m 0.4 config-file 2/1/1=2 - yes");
 }
 
 #[test]
@@ -529,6 +541,48 @@ fn long_scripts_end_in_bounded_time() {
         "for a in 1 2 3 4 5 6 7 8; do ".repeat(8) + ":" + &"; done".repeat(8),
     ] {
         let _ = script(&text);
+        // A file may be longer than what is handed to a program as a word.
+        let files = BTreeMap::from([("long.sh".to_owned(), text)]);
+        let maps = Maps(BTreeMap::from([("files".to_owned(), files)]));
+        let container = json!({"image": "registry.example/base", "command": ["bash", "/files/long.sh"]});
+        let _ = read_with(&pod(container), &maps);
     }
     assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
+}
+
+#[test]
+fn of_many_variables_the_last_of_a_name_counts_and_time_is_bounded() {
+    let begin = std::time::Instant::now();
+    for (image, prefix, model, fraction, engine) in [
+        (
+            "registry.example/vllm-sagemaker:0.11",
+            "SM_VLLM_",
+            "MODEL",
+            "GPU_MEMORY_UTILIZATION",
+            "vllm",
+        ),
+        (
+            "lmsysorg/sglang:v0.5.10-sagemaker",
+            "SM_SGLANG_",
+            "MODEL_PATH",
+            "MEM_FRACTION_STATIC",
+            "sglang",
+        ),
+    ] {
+        for (others, name) in [(200, "OTHER_"), (20_000, prefix)] {
+            let set = |name: &str, value: &str| json!({"name": format!("{prefix}{name}"), "value": value});
+            let mut env = vec![set(fraction, "0.1"), set(model, "m")];
+            env.extend((0..others).map(|n| json!({"name": format!("{name}X{n}"), "value": "1"})));
+            env.push(set(fraction, "0.7"));
+            let readings = read(&pod(json!({"image": image, "env": env})));
+            let reading = readings.first().unwrap();
+            assert_eq!(reading.memory.value.as_deref(), Some("0.7"), "{image}");
+            if others == 200 {
+                assert_eq!(line(reading), format!("{engine} m 0.7 env 1/1/1=1 - yes"));
+                let last = reading.memory.path.to_string();
+                assert!(last.ends_with("env[202]"), "{last}");
+            }
+        }
+    }
+    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
 }

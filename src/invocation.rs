@@ -77,6 +77,8 @@ pub struct Word<'a> {
     pub span: Option<Range<usize>>,
     /// Why it is not fully known.
     pub reason: Option<Cow<'a, str>>,
+    /// For [`Certainty::Many`]: the texts that it can stand for, where all of them are known.
+    pub alternatives: Vec<String>,
 }
 
 impl<'a> Word<'a> {
@@ -89,6 +91,7 @@ impl<'a> Word<'a> {
             item: Item::Elsewhere,
             span: None,
             reason: None,
+            alternatives: Vec::new(),
         }
     }
 }
@@ -104,6 +107,8 @@ pub struct Command<'a> {
     pub end: Option<(Item, usize)>,
     /// Whether it runs only under a condition that cannot be judged.
     pub conditional: bool,
+    /// Why the shell does not get as far as starting it.
+    pub refused: Option<String>,
 }
 
 /// All that a container executes.
@@ -117,6 +122,25 @@ pub struct Invocation<'a> {
     pub opaque: Option<String>,
     /// Whether a shell runs it (then words cannot be appended to `args`).
     pub script: bool,
+    /// Files that the script writes before, with their last text or why that is not known.
+    written: std::collections::BTreeMap<String, run::WrittenText>,
+}
+
+impl Invocation<'_> {
+    /// The text of a file of the container: what the script wrote, else what a ConfigMap holds.
+    pub(crate) fn file<'s>(
+        &'s self,
+        pod: &Pod,
+        container: &crate::workload::pod::Container,
+        sources: &'s dyn Sources,
+        path: &str,
+    ) -> Result<&'s str, String> {
+        let name = path.strip_prefix("./").unwrap_or(path);
+        match self.written.get(name) {
+            Some(text) => text.as_deref().map_err(Clone::clone),
+            None => files::read(pod, container, sources, path),
+        }
+    }
 }
 
 /// Reads what `placed` executes; `entrypoint` is the image's own where it is known.
@@ -131,6 +155,10 @@ pub fn read<'a>(
     let environment = Environment::read(pod, container, sources);
     let command = container.command.as_deref().unwrap_or_default();
     let args = container.args.as_deref().unwrap_or_default();
+    let files = |path: &str| files::read(pod, container, sources, path);
+    if let Some(made) = &container.made {
+        return of_operator(made, environment, &files);
+    }
     let mut words = Vec::with_capacity(command.len() + args.len() + 4);
     let mut opaque = None;
     if command.is_empty() {
@@ -151,19 +179,50 @@ pub fn read<'a>(
     for (index, text) in args.iter().enumerate() {
         words.push(environment.word(text, Item::Args(index)));
     }
-    let files = |path: &str| files::read(pod, container, sources, path);
     let mut runner = run::Runner::new(&environment, &files);
     runner.start(words, None);
     let run::Runner {
         commands,
         opaque: unreadable,
         script,
+        written,
         ..
     } = runner;
     Invocation {
         commands,
         opaque: opaque.or(unreadable),
         script,
+        written,
+        environment,
+    }
+}
+
+/// What an operator makes of a container; nothing of it stands in the pod.
+fn of_operator<'a>(
+    made: &'a crate::workload::pod::Made,
+    environment: Environment<'a>,
+    files: &run::Files<'a>,
+) -> Invocation<'a> {
+    let mut runner = run::Runner::new(&environment, files);
+    for command in &made.commands {
+        let words = command.iter().map(|text| Word {
+            span: None,
+            ..environment.word(text, Item::Elsewhere)
+        });
+        runner.start(words.collect(), None);
+    }
+    let run::Runner {
+        commands,
+        opaque,
+        written,
+        script,
+        ..
+    } = runner;
+    Invocation {
+        opaque: opaque.or_else(|| made.commands.is_empty().then(|| made.by.clone())),
+        commands,
+        script,
+        written,
         environment,
     }
 }

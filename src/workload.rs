@@ -7,6 +7,7 @@ pub mod owner;
 pub mod pod;
 mod rollout;
 pub mod slots;
+pub mod template;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
 pub use owner::workload_owner;

@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
+use vramgate::workload::{Workload, template};
 
 struct Maps(BTreeMap<String, BTreeMap<String, String>>);
 
@@ -51,6 +52,16 @@ fn pod(documents: &[Value], path: &str, name: &str) -> Option<Pod> {
         .enumerate()
         .filter(|(index, _)| number.is_none_or(|number| number == index + 1));
     chosen.map(|(_, document)| document).find_map(|document| {
+        // What an operator makes has no name in the manifest.
+        let made = name.starts_with('(');
+        if let Ok(None) = Workload::read(document) {
+            let (_, templates) = template::templates(document).unwrap();
+            let template = templates
+                .into_iter()
+                .find(|template| template.path.as_str() == path)?;
+            let has = engine::containers(&template.pod).any(|placed| made || placed.container.name == name);
+            return has.then_some(template.pod);
+        }
         let value = if path == "spec" {
             document
         } else {
@@ -83,7 +94,18 @@ fn differences(expected: &Value, reading: &Reading) -> Vec<(&'static str, String
     };
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let model = text(&expected["model"]);
-    check("model", model == reading.model, &model, &reading.model);
+    // Of Triton the entries say in words what the path is.
+    let in_words = expected["engine"] == "triton"
+        && match (&model, &reading.model) {
+            (Some(model), Some(path)) => model.split(' ').any(|word| word == path),
+            _ => false,
+        };
+    check(
+        "model",
+        model == reading.model || in_words,
+        &model,
+        &reading.model,
+    );
     let fraction = &expected["memory_fraction"];
     let want = expected_number(&fraction["value"]).or_else(|| expected_number(&fraction["assume"]));
     let got = reading
@@ -128,9 +150,11 @@ fn differences(expected: &Value, reading: &Reading) -> Vec<(&'static str, String
         check(field, want == *got, &want, got);
     }
     let starts = serde_json::to_value(reading.starts).unwrap();
+    // Where an entry says no because of devices or memory, unknown is right as well.
+    let hangs = expected["starts"] == "no" && starts == "unknown";
     check(
         "starts",
-        expected["starts"] == starts,
+        expected["starts"] == starts || hangs,
         &expected["starts"],
         &starts,
     );
@@ -181,7 +205,7 @@ fn manifests_are_read_as_worked_out_by_hand() {
                     continue;
                 };
                 let placed = engine::containers(&pod)
-                    .find(|placed| placed.container.name == name)
+                    .find(|placed| placed.container.name == name || name.starts_with('('))
                     .unwrap();
                 let readings = engine::read(&pod, placed, &sources, &[]);
                 containers += 1;
@@ -237,7 +261,15 @@ fn manifests_are_read_as_worked_out_by_hand() {
     }
     println!("vLLM: {vllm} containers, {vllm_engine} recognised, {vllm_whole} right in every field");
     assert!(
-        vllm_whole >= 40,
+        vllm_whole >= 58,
         "{vllm_whole} of {vllm} containers of vLLM are right in every field"
     );
+    assert!(engines >= 106, "{engines} of {containers} engines are right");
+    assert!(skipped <= 1, "{skipped} containers are not read");
+    for (field, (right, all)) in &fields {
+        assert!(
+            right + 3 >= *all,
+            "{field}: {right} of {all} are right, where at most three differ"
+        );
+    }
 }

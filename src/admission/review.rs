@@ -1,8 +1,8 @@
 //! Decoding of an `AdmissionReview`: the envelope narrowly, the object only when it is of a kind that makes pods.
 //!
-//! The creation of a pod is decoded in one pass ([`usual`]). Of everything else the object stays borrowed text until then,
-//! and is decoded once, into the fields in use: `metadata.managedFields`, half of a pod's bytes, is skipped. Skipping is iterative in the parser and decoding is bounded by its depth of 128, so no
-//! nesting can overflow the stack.
+//! The creation of a pod is decoded in one pass (`usual`). Of everything else the object stays borrowed text until then,
+//! and is decoded once, into the fields in use: `metadata.managedFields`, half of a pod's bytes, is skipped. Skipping is
+//! iterative in the parser and decoding is bounded by its depth of 128, so no nesting can overflow the stack.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

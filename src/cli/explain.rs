@@ -7,7 +7,10 @@ use super::output::clean;
 use super::{Failure, input, output, policies, state};
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
+use crate::manifest::Object;
+use crate::policy::PolicySet;
 use crate::snapshot::{Snapshot, read_workload};
+use crate::workload::template;
 
 /// Explains the input.
 pub(super) fn run(args: &Explain) -> Result<(), Failure> {
@@ -27,7 +30,13 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     for object in &objects {
         let workload = match read_workload(object) {
             Ok(Some(workload)) => workload,
-            Ok(None) => continue,
+            Ok(None) => {
+                match of_other_kind(object, &snapshot, &policies) {
+                    Ok(explained) => items.extend(explained),
+                    Err(failure) => failures.push(failure),
+                }
+                continue;
+            }
             Err(error) => {
                 failures.push(error.into());
                 continue;
@@ -51,6 +60,24 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     }
 }
 
+/// An object of a kind that holds pod templates in a schema of its own.
+fn of_other_kind(
+    object: &Object,
+    snapshot: &Snapshot,
+    policies: &PolicySet,
+) -> Result<Vec<Explained>, Failure> {
+    let (reference, templates) = template::templates(&object.value).map_err(|malformed| {
+        let name = object.name();
+        object.error(format!("{} {name:?}: {malformed}", object.kind()))
+    })?;
+    let namespace_labels = snapshot.namespace_labels(&reference.namespace);
+    let explained = templates.iter().map(|template| {
+        let rules = policies.engine_rules(&namespace_labels, &template.pod.metadata.labels);
+        Explained::of_template(&reference, template, snapshot, rules)
+    });
+    Ok(explained.collect())
+}
+
 fn text(items: &[Explained]) -> String {
     let mut text = String::new();
     for item in items {
@@ -59,6 +86,10 @@ fn text(items: &[Explained]) -> String {
             "{} {}/{}",
             object.kind, object.namespace, object.name
         )));
+        if let Some(template) = &item.template {
+            text.push(' ');
+            text.push_str(&clean(template));
+        }
         text.push_str(" (");
         text.push_str(&item.pods());
         text.push_str(")\n");

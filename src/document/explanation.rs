@@ -8,7 +8,8 @@ use crate::engine::{
     Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
-use crate::workload::pod::Container;
+use crate::workload::pod::{Container, Pod};
+use crate::workload::template::Template;
 use crate::workload::{ObjectRef, ReplicaPlan, Workload};
 
 /// What the containers of one object start.
@@ -16,6 +17,9 @@ use crate::workload::{ObjectRef, ReplicaPlan, Workload};
 pub struct Explained {
     /// The object.
     pub object: ObjectRef,
+    /// Where the pod template stands in an object of a kind of its own, which may hold several: an item for each.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
     replicas: Replicas,
     /// One entry for each engine of each container, in the order of the manifest.
     pub containers: Vec<ExplainedContainer>,
@@ -42,22 +46,31 @@ impl Explained {
     /// Reads every container of a workload.
     #[must_use]
     pub fn new(workload: &Workload, sources: &dyn Sources, rules: &[ImageRule]) -> Self {
-        let mut containers = Vec::new();
-        for placed in engine::containers(&workload.pod) {
-            let readings = engine::read(&workload.pod, placed, sources, rules);
-            if readings.is_empty() {
-                containers.push(ExplainedContainer::without_engine(placed));
-            }
-            containers.extend(
-                readings
-                    .into_iter()
-                    .map(|reading| ExplainedContainer::new(placed, reading)),
-            );
-        }
         Self {
             object: workload.object.clone(),
+            template: None,
             replicas: workload.replicas.into(),
-            containers,
+            containers: read(&workload.pod, sources, rules),
+        }
+    }
+
+    /// Reads every container of one template of an object of another kind.
+    #[must_use]
+    pub fn of_template(
+        object: &ObjectRef,
+        template: &Template,
+        sources: &dyn Sources,
+        rules: &[ImageRule],
+    ) -> Self {
+        Self {
+            object: object.clone(),
+            template: Some(template.path.to_string()),
+            replicas: Replicas {
+                desired: template.desired,
+                surge: 0,
+                max: template.max,
+            },
+            containers: read(&template.pod, sources, rules),
         }
     }
 
@@ -74,6 +87,23 @@ impl Explained {
         }
         parts.join(", ")
     }
+}
+
+/// Reads every container of a pod.
+fn read(pod: &Pod, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<ExplainedContainer> {
+    let mut containers = Vec::new();
+    for placed in engine::containers(pod) {
+        let readings = engine::read(pod, placed, sources, rules);
+        if readings.is_empty() {
+            containers.push(ExplainedContainer::without_engine(placed));
+        }
+        containers.extend(
+            readings
+                .into_iter()
+                .map(|reading| ExplainedContainer::new(placed, reading)),
+        );
+    }
+    containers
 }
 
 /// How one container starts one engine.

@@ -17,12 +17,30 @@ impl Reader for LlamaCpp {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        let server = image.name() == "llama.cpp" && image.tag.is_some_and(|tag| tag.starts_with("server"));
-        server.then(|| vec![Cow::Borrowed("llama-server")])
+        let kind = |prefix: &str| image.tag.is_some_and(|tag| tag.starts_with(prefix));
+        if image.name() != "llama.cpp" {
+            return None;
+        }
+        // The image with all tools chooses one by its first argument.
+        let program = if kind("server") {
+            "llama-server"
+        } else if kind("full") {
+            "tools.sh"
+        } else {
+            return None;
+        };
+        Some(vec![Cow::Borrowed(program)])
     }
 
-    fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
-        matches!(program, Program::Binary("llama-server" | "llama-cli"))
+    fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
+        match program {
+            Program::Binary("llama-server" | "llama-cli") | Program::Module("llama_cpp.server") => true,
+            Program::Binary("tools.sh") => {
+                let tool = words.get(1).map(|word| &*word.text);
+                matches!(tool, Some("--server" | "-s" | "--run" | "-r"))
+            }
+            _ => false,
+        }
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
@@ -31,10 +49,13 @@ impl Reader for LlamaCpp {
         reading.command = Some("server".to_owned());
         let variable = |name| context.variable(command, name).and_then(Result::ok);
         let layers = reading
-            .option(words, &["-ngl", "--gpu-layers", "--n-gpu-layers"])
+            .option(
+                words,
+                &["-ngl", "--gpu-layers", "--n-gpu-layers", "--n_gpu_layers"],
+            )
             .or_else(|| variable("LLAMA_ARG_N_GPU_LAYERS"));
         let length = reading
-            .option(words, &["-c", "--ctx-size"])
+            .option(words, &["-c", "--ctx-size", "--n_ctx"])
             .or_else(|| variable("LLAMA_ARG_CTX_SIZE"));
         reading.max_model_len = length
             .and_then(|text| text.trim().parse().ok())
@@ -42,7 +63,8 @@ impl Reader for LlamaCpp {
         reading.model = reading
             .option(words, &["-m", "--model"])
             .or_else(|| reading.option(words, &["-hf", "--hf-repo"]))
-            .or_else(|| variable("LLAMA_ARG_MODEL"));
+            .or_else(|| variable("LLAMA_ARG_MODEL"))
+            .or_else(|| variable("LLAMA_ARG_HF_REPO"));
         // What is not set is fitted to the memory that is free, less a gigabyte.
         let fits_itself =
             layers.as_deref().is_none_or(|layers| layers == "auto") || reading.max_model_len.is_none();
@@ -62,7 +84,14 @@ impl Reader for LlamaCpp {
             .or_else(|| variable("LLAMA_ARG_CACHE_TYPE_K"))
             .or_else(|| Some("auto".to_owned()));
         // Without a choice it splits over every visible device.
-        reading.parallelism.devices = context.slots().unwrap_or(1);
+        let split = reading
+            .option(words, &["-sm", "--split-mode"])
+            .or_else(|| variable("LLAMA_ARG_SPLIT_MODE"));
+        reading.parallelism.devices = if split.as_deref() == Some("none") {
+            1
+        } else {
+            context.slots().unwrap_or(1)
+        };
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -22,8 +22,15 @@ impl Reader for Lmdeploy {
     }
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
-        matches!(program, Program::Binary("lmdeploy"))
-            && words.get(1).is_some_and(|word| word.text == "serve")
+        let at = match program {
+            Program::Binary("lmdeploy") => 1,
+            Program::Module("lmdeploy") => words
+                .iter()
+                .position(|word| word.text == "lmdeploy")
+                .map_or(usize::MAX, |at| at + 1),
+            _ => return false,
+        };
+        words.get(at).is_some_and(|word| word.text == "serve")
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
@@ -60,7 +67,17 @@ impl Reader for Lmdeploy {
         reading.dtype = reading
             .option(words, &["--dtype"])
             .or_else(|| Some("auto".to_owned()));
-        reading.kv_cache_dtype = Some("auto".to_owned());
+        reading.quantization = reading
+            .option(words, &["--model-format"])
+            .filter(|format| format != "hf");
+        reading.kv_cache_dtype = Some(
+            match reading.option(words, &["--quant-policy"]).as_deref() {
+                Some("4") => "int4",
+                Some("8") => "int8",
+                _ => "auto",
+            }
+            .to_owned(),
+        );
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use super::image::{self, Image};
-use super::reader::{Context, Reader, asks_for_accelerator};
+use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
     llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
@@ -68,7 +68,8 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         }),
     };
     // Options that no other engine has, given to an image whose entrypoint is not known.
-    let guessed = entrypoint.is_none() && by_image.is_none() && has_vllm_options(container);
+    let guessed =
+        entrypoint.is_none() && by_image.is_none() && container.made.is_none() && has_vllm_options(container);
     if guessed {
         entrypoint = Some(default_entrypoint(Engine::Vllm));
     }
@@ -215,10 +216,11 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
 fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>) -> Reading {
     let invocation = context.invocation;
     let container = context.placed.container;
-    let replaced = container
-        .command
-        .as_ref()
-        .is_some_and(|command| !command.is_empty());
+    let replaced = container.made.is_some()
+        || container
+            .command
+            .as_ref()
+            .is_some_and(|command| !command.is_empty());
     // The image starts the engine by itself.
     if let Some(reader) = by_image
         && !replaced
@@ -256,12 +258,12 @@ fn without_command(context: &Context<'_>, by_image: Option<&'static dyn Reader>)
     let harmless = !invocation.commands.is_empty()
         && invocation.opaque.is_none()
         && invocation.commands.iter().all(|command| is_harmless(command));
-    if harmless || !asks_for_accelerator(container) && (by_image.is_none() || invocation.opaque.is_none()) {
+    if harmless || !context.asks() && (by_image.is_none() || invocation.opaque.is_none()) {
         let mut reading = context.blank(Engine::None, MemoryKind::None);
         reading.parallelism.devices = 0;
         return context.finish(&Command::default(), reading);
     }
-    unknown(context, why_unknown(context))
+    other::by_environment(context).unwrap_or_else(|| unknown(context, why_unknown(context)))
 }
 
 /// Why no engine could be told from the programs.
@@ -285,7 +287,11 @@ fn unknown(context: &Context<'_>, reason: String) -> Reading {
     let mut reading = context.blank(Engine::Unknown, MemoryKind::Unknown);
     reading.memory.source = MemorySource::Unresolved;
     reading.resolvable = Resolvable::None;
-    reading.starts = Starts::Unknown;
+    // The image starts what it holds, and nothing refuses that.
+    let container = context.placed.container;
+    if container.command.is_some() || container.args.is_some() {
+        reading.starts = Starts::Unknown;
+    }
     reading.parallelism.devices = context.slots().unwrap_or(1);
     reading.unresolved.push(Unresolved {
         field: "argv".to_owned(),

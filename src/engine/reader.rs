@@ -40,7 +40,7 @@ pub(super) trait Reader: Sync {
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading;
 }
 
-impl Context<'_> {
+impl<'c> Context<'c> {
     /// A reading of `engine` in which nothing is set yet.
     pub(super) fn blank(&self, engine: Engine, kind: MemoryKind) -> Reading {
         Reading {
@@ -115,10 +115,101 @@ impl Context<'_> {
         if resource_is_refused(self.placed.container) {
             reading.starts = Starts::No;
         }
+        if let Some(made) = &self.placed.container.made {
+            reading.fraction_edit = None;
+            if made.doubtful && reading.starts == Starts::Yes {
+                reading.starts = Starts::Unknown;
+            }
+            if reading.engine != Engine::None && reading.resolvable == Resolvable::Full {
+                reading.unresolved.push(Unresolved {
+                    field: "argv".to_owned(),
+                    reason: made.by.clone(),
+                    decides_memory: false,
+                });
+            }
+        }
+        if let Some(reason) = &command.refused {
+            reading.starts = Starts::No;
+            reading.unresolved.push(Unresolved {
+                field: "argv".to_owned(),
+                reason: reason.clone(),
+                decides_memory: false,
+            });
+        }
+        if reading.starts == Starts::Yes && self.hangs_on_devices(command, &reading) {
+            reading.starts = Starts::Unknown;
+        }
         if !reading.unresolved.is_empty() && reading.resolvable == Resolvable::Full {
             reading.resolvable = Resolvable::Partial;
         }
         reading
+    }
+
+    /// Whether more ranks than devices are to be seen, the devices are of another maker than the image, or the API
+    /// server takes the request only where something sets its limit.
+    fn hangs_on_devices(&self, command: &Command<'_>, reading: &Reading) -> bool {
+        let devices = reading.parallelism.devices;
+        if self.slots().is_some_and(|slots| devices > slots) {
+            return true;
+        }
+        if let Some(Ok(visible)) = self.variable(command, "CUDA_VISIBLE_DEVICES") {
+            let visible = visible.split(',').filter(|name| !name.trim().is_empty()).count();
+            if u32::try_from(visible).is_ok_and(|visible| devices > visible) {
+                return true;
+            }
+        }
+        let resources = &self.placed.container.resources;
+        let unlimited = resources
+            .requests
+            .keys()
+            .any(|name| device::is_slot_resource(name) && !resources.limits.contains_key(name));
+        unlimited || self.slots().is_some() && self.is_for_other_devices()
+    }
+
+    /// Whether the image is built for devices of another maker, or for none.
+    pub(super) fn is_for_other_devices(&self) -> bool {
+        let image = self.placed.container.image.to_ascii_lowercase();
+        let path = image.split_once('/').map_or(&*image, |(_, path)| path);
+        path.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
+            [
+                "gaudi",
+                "habana",
+                "habanalabs",
+                "rocm",
+                "neuron",
+                "neuronx",
+                "tpu",
+                "xpu",
+                "spyre",
+                "cpu",
+                "ascend",
+                "arm64",
+                "xeon",
+            ]
+            .contains(&part)
+        })
+    }
+
+    /// Whether the container asks for an accelerator: by a resource, a claim, or an annotation of a scheduler that
+    /// shares devices.
+    pub(super) fn asks(&self) -> bool {
+        const ANNOTATIONS: [&str; 5] = [
+            "gpu-fraction",
+            "gpu-memory",
+            "gpu-fraction-num-devices",
+            "runai-gpu-fraction",
+            "aliyun.com/gpu-mem",
+        ];
+        asks_for_accelerator(self.placed.container)
+            || ANNOTATIONS
+                .iter()
+                .any(|name| self.pod.metadata.annotations.contains_key(*name))
+    }
+
+    /// The text of a file of the container, where a ConfigMap or the script itself holds it.
+    pub(super) fn file(&self, path: &str) -> Result<&'c str, String> {
+        let container = self.placed.container;
+        self.invocation.file(self.pod, container, self.sources, path)
     }
 
     /// A variable of the container or of the script.

@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 
+use serde_json::Value;
+
 use super::image::Image;
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
+use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unresolved};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word, files};
+use crate::invocation::{Command, Word};
 
 /// The reader of `trtllm-serve`.
 pub(super) struct TensorRtLlm;
@@ -46,7 +48,11 @@ impl Reader for TensorRtLlm {
         if let Some(text) = reading.option(words, &names) {
             reading.memory.value = Some(text);
             reading.memory.source = MemorySource::Flag;
+        } else if let Some(Ok(text)) = context.variable(command, "DYN_TRTLLM_FREE_GPU_MEMORY_FRACTION") {
+            reading.memory.value = Some(text);
+            reading.memory.source = MemorySource::Env;
         }
+        let mut options = Value::Null;
         // The file wins over the command line.
         let files = [
             "--extra_llm_api_options",
@@ -55,14 +61,16 @@ impl Reader for TensorRtLlm {
             "--extra_engine_args",
         ];
         if let Some(file) = reading.option(words, &files) {
-            match files::read(context.pod, context.placed.container, context.sources, &file) {
+            match context.file(&file) {
                 Ok(text) => {
-                    if let Some(fraction) = fraction_of(text) {
+                    options = serde_saphyr::from_str(text).unwrap_or_default();
+                    if let Some(fraction) = word(&options, "/kv_cache_config/free_gpu_memory_fraction") {
                         reading.memory.value = Some(fraction);
                         reading.memory.source = MemorySource::ConfigFile;
                     }
                 }
                 Err(reason) => {
+                    reading.starts = Starts::Unknown;
                     reading.memory.value = None;
                     reading.memory.source = MemorySource::Unresolved;
                     reading.unresolved.push(Unresolved {
@@ -79,43 +87,70 @@ impl Reader for TensorRtLlm {
                 .filter(|word| !word.text.starts_with('-'))
                 .map(|word| word.text.clone().into_owned())
         });
-        let size = |reading: &mut Reading, names: &[&str]| reading.count(words, names).unwrap_or(1);
+        let size = |reading: &mut Reading, key: &str, names: &[&str]| {
+            let number = |text: String| text.parse::<u32>().ok().filter(|number| *number > 0);
+            let on_line = reading.count(words, names);
+            word(&options, key).and_then(number).or(on_line).unwrap_or(1)
+        };
         let tensor = size(
             &mut reading,
+            "/tensor_parallel_size",
             &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
         );
         let pipeline = size(
             &mut reading,
+            "/pipeline_parallel_size",
             &[
                 "--pp_size",
                 "--pipeline_parallel_size",
                 "--pipeline-parallel-size",
             ],
         );
-        let devices = tensor.saturating_mul(pipeline);
+        let context_parallel = size(
+            &mut reading,
+            "/context_parallel_size",
+            &["--cp_size", "--context_parallel_size"],
+        );
+        let world = tensor.saturating_mul(pipeline).saturating_mul(context_parallel);
+        // Of a world over several nodes this pod has its own devices.
+        let devices = match (context.slots(), spans_nodes(context)) {
+            (Some(slots), true) => world.min(slots),
+            _ => world,
+        };
         reading.parallelism = Parallelism {
             tensor,
             pipeline,
             devices,
             ..Parallelism::default()
         };
-        reading.max_model_len = reading
-            .option(words, &["--max_seq_len", "--max-seq-len"])
+        let on_line = reading.option(words, &["--max_seq_len", "--max-seq-len"]);
+        reading.max_model_len = word(&options, "/max_seq_len")
+            .or(on_line)
             .and_then(|text| text.parse().ok());
-        reading.dtype = Some("auto".to_owned());
-        reading.kv_cache_dtype = Some("auto".to_owned());
+        reading.dtype = word(&options, "/dtype").or_else(|| Some("auto".to_owned()));
+        reading.kv_cache_dtype = word(&options, "/kv_cache_config/dtype").or_else(|| Some("auto".to_owned()));
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
 }
 
-/// `kv_cache_config.free_gpu_memory_fraction` of the options' file.
-fn fraction_of(text: &str) -> Option<String> {
-    let file: serde_json::Value = serde_saphyr::from_str(text).ok()?;
-    let fraction = file.get("kv_cache_config")?.get("free_gpu_memory_fraction")?;
-    Some(
-        fraction
-            .as_str()
-            .map_or_else(|| fraction.to_string(), str::to_owned),
-    )
+/// A value of the options' file as one word.
+fn word(options: &Value, pointer: &str) -> Option<String> {
+    match options.pointer(pointer)? {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// Whether MPI starts ranks on other nodes as well.
+fn spans_nodes(context: &Context<'_>) -> bool {
+    let mpi = |text: &str| text.contains("trtllm-llmapi-launch") || text.contains("mpirun");
+    let container = context.placed.container;
+    container
+        .command
+        .iter()
+        .chain(&container.args)
+        .flatten()
+        .any(|text| mpi(text))
 }

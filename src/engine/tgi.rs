@@ -6,7 +6,8 @@ use super::image::Image;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word};
+use crate::invocation::{Certainty, Command, Item, Word};
+use crate::units::Fraction;
 
 /// The reader of TGI's launcher. Every option has a variable of its own; the option wins.
 pub(super) struct Tgi;
@@ -28,7 +29,8 @@ impl Reader for Tgi {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
+        let words = resplit(context, command.words.get(first..).unwrap_or_default());
+        let words = words.as_slice();
         let mut reading = context.blank(Engine::Tgi, MemoryKind::UntilLeft);
         reading.version = reading.version.or_else(|| context.image.version());
         reading.command = Some("launcher".to_owned());
@@ -62,8 +64,18 @@ impl Reader for Tgi {
             reading.memory.value = None;
             reading.memory.source = MemorySource::Unresolved;
         }
-        reading.model = option(&mut reading, "--model-id", "MODEL_ID").map(|(text, _)| text);
-        reading.quantization = option(&mut reading, "--quantize", "QUANTIZE").map(|(text, _)| text);
+        // The image for SageMaker calls some of them otherwise.
+        reading.model = option(&mut reading, "--model-id", "MODEL_ID")
+            .or_else(|| option(&mut reading, "--model-id", "HF_MODEL_ID"))
+            .map(|(text, _)| text);
+        reading.quantization = option(&mut reading, "--quantize", "QUANTIZE")
+            .or_else(|| option(&mut reading, "--quantize", "HF_MODEL_QUANTIZE"))
+            .map(|(text, _)| text);
+        reading.memory.fraction = reading
+            .memory
+            .value
+            .as_deref()
+            .and_then(|text| Fraction::parse(text).ok());
         reading.dtype =
             Some(option(&mut reading, "--dtype", "DTYPE").map_or("auto".to_owned(), |(text, _)| text));
         reading.kv_cache_dtype = Some(
@@ -72,10 +84,23 @@ impl Reader for Tgi {
         );
         reading.max_model_len = option(&mut reading, "--max-total-tokens", "MAX_TOTAL_TOKENS")
             .and_then(|(text, _)| text.parse().ok());
-        let shards =
-            option(&mut reading, "--num-shard", "NUM_SHARD").and_then(|(text, _)| text.trim().parse().ok());
+        let shards = option(&mut reading, "--num-shard", "NUM_SHARD")
+            .or_else(|| option(&mut reading, "--num-shard", "SM_NUM_GPUS"))
+            .and_then(|(text, _)| text.trim().parse().ok());
+        let alone = option(&mut reading, "--sharded", "SHARDED").is_some_and(|(text, _)| text == "false");
         // Without it TGI takes every visible device.
-        let tensor = shards.or_else(|| context.slots()).unwrap_or(1).max(1);
+        let visible = ["CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"]
+            .into_iter()
+            .find_map(|name| context.variable(command, name))
+            .and_then(Result::ok)
+            .filter(|list| !matches!(list.trim(), "" | "all" | "void" | "none"))
+            .and_then(|list| u32::try_from(list.split(',').count()).ok());
+        let tensor = shards.or(if alone {
+            Some(1)
+        } else {
+            visible.or_else(|| context.slots())
+        });
+        let tensor = tensor.unwrap_or(1).max(1);
         reading.parallelism = Parallelism {
             tensor,
             devices: tensor,
@@ -84,4 +109,31 @@ impl Reader for Tgi {
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
+}
+
+/// The image's start script hands its arguments on without quotes, so that each is split at blanks.
+fn resplit<'w>(context: &Context<'_>, words: &[Word<'w>]) -> Vec<Word<'w>> {
+    let by_image = context
+        .placed
+        .container
+        .command
+        .as_ref()
+        .is_none_or(Vec::is_empty);
+    let mut out = Vec::with_capacity(words.len());
+    for word in words {
+        let splits = by_image
+            && word.certainty == Certainty::Known
+            && matches!(word.item, Item::Args(_))
+            && word.text.contains(char::is_whitespace);
+        if splits {
+            out.extend(word.text.split_whitespace().map(|text| Word {
+                text: Cow::Owned(text.to_owned()),
+                span: None,
+                ..word.clone()
+            }));
+        } else {
+            out.push(word.clone());
+        }
+    }
+    out
 }

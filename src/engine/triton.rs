@@ -4,9 +4,12 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Unresolved};
-use crate::invocation::prefix::Program;
+use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Resolvable, Unresolved};
+use crate::invocation::prefix::{Program, base_name};
 use crate::invocation::{Command, Word};
+
+/// Options that name the model repository.
+const REPOSITORY: [&str; 3] = ["--model-repository", "--model-store", "--model_repo"];
 
 /// The reader of `tritonserver`.
 pub(super) struct Triton;
@@ -23,8 +26,18 @@ impl Reader for Triton {
             .then(|| vec![Cow::Borrowed("nvidia_entrypoint.sh")])
     }
 
-    fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
-        matches!(program, Program::Binary("tritonserver"))
+    fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
+        match program {
+            Program::Binary("tritonserver") => true,
+            // Start scripts of the TensorRT-LLM back end, whatever they are called.
+            Program::PythonFile(path) => {
+                base_name(path) == "launch_triton_server.py"
+                    || words
+                        .iter()
+                        .any(|word| word.text.starts_with("--triton_model_repo_dir"))
+            }
+            _ => false,
+        }
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
@@ -33,7 +46,26 @@ impl Reader for Triton {
         reading.memory.source = MemorySource::Unresolved;
         reading.command = Some("tritonserver".to_owned());
         reading.resolvable = Resolvable::None;
-        reading.model = reading.option(words, &["--model-repository", "--model-store"]);
+        reading.model = reading.option(words, &REPOSITORY);
+        let tensor = reading
+            .count(words, &["--tp", "--tensor_parallel_size"])
+            .unwrap_or(1);
+        let pipeline = reading
+            .count(words, &["--pp", "--pipeline_parallel_size"])
+            .unwrap_or(1);
+        let world = reading.count(words, &["--world_size"]).unwrap_or(1);
+        let ranks = tensor.saturating_mul(pipeline).max(world);
+        // The launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
+        let group = words
+            .first()
+            .is_some_and(|word| matches!(&*word.text, "leader" | "worker"));
+        let slots = context.slots().unwrap_or(1);
+        reading.parallelism = Parallelism {
+            tensor,
+            pipeline,
+            devices: if group { slots } else { ranks },
+            ..Parallelism::default()
+        };
         reading.unresolved.push(Unresolved {
             field: "argv".to_owned(),
             reason: "what Triton's back ends take stands in the model repository, which is not read"

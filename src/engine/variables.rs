@@ -1,26 +1,28 @@
-//! Variables that a policy says an image turns into options.
+//! Variables that an image turns into options: by a policy, or because its start script is known.
 
 use std::borrow::Cow;
 
 use super::reader::Context;
 use crate::invocation::{Certainty, Word};
 
-/// Options that a policy says the image takes from variables, put before the word at `at`, where those of the command
-/// line begin, which win. `is_flag` says of an option whether it takes no value.
+/// Options that the image takes from variables, put before the word at `at`, where those of the command line begin, which
+/// win. `known` are names of variables of a known start script with the option of each; those of a policy come after
+/// them. `is_flag` says of an option whether it takes no value.
 pub(super) fn put<'w>(
     context: &Context<'w>,
     words: &[Word<'w>],
     at: usize,
+    known: Vec<(String, String)>,
     is_flag: &dyn Fn(&str) -> bool,
 ) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
-    let Some(rule) = context.rule.filter(|rule| !rule.variables.is_empty()) else {
-        return (None, Vec::new());
-    };
+    let mut pairs = known;
+    let declared = context.rule.into_iter().flat_map(|rule| &rule.variables);
+    pairs.extend(declared.map(|(name, option)| (name.clone(), option.clone())));
+    let variables = context.invocation.environment.variables();
     let mut more = Vec::new();
     let mut from = Vec::new();
-    for (name, option) in &rule.variables {
-        let variables = context.invocation.environment.variables();
-        let Some(index) = variables.iter().rposition(|variable| variable.name == *name) else {
+    for (name, option) in &pairs {
+        let Some(index) = context.invocation.environment.position(name) else {
             continue;
         };
         let option = if option.starts_with('-') {
@@ -37,6 +39,11 @@ pub(super) fn put<'w>(
                     continue;
                 }
                 (option, Certainty::Known, None)
+            }
+            // Every device of the container.
+            Ok(value) if value == "max" && option == "--tensor-parallel-size" => {
+                let slots = context.slots().unwrap_or(1);
+                (format!("{option}={slots}"), Certainty::Known, None)
             }
             Ok(value) => (format!("{option}={value}"), Certainty::Known, None),
             Err(reason) => {

@@ -18,6 +18,7 @@ pub mod parse;
 mod reading;
 mod rewrite;
 pub mod value;
+mod wrapper;
 
 /// The reader of vLLM's command lines.
 pub(super) struct Vllm;
@@ -31,10 +32,12 @@ impl Reader for Vllm {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        if !is_server_image(image) {
+        let wrapped = wrapper::entrypoint(image);
+        if wrapped.is_none() && !is_server_image(image) {
             return None;
         }
         let words: &[&str] = match version_of(image) {
+            _ if wrapped.is_some() => wrapped.unwrap_or_default(),
             Some(version) if version < SERVE_IMAGE => {
                 &["python3", "-m", "vllm.entrypoints.openai.api_server"]
             }
@@ -80,8 +83,12 @@ impl Start {
                 Some(Self::ApiServer)
             }
             Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => {
-                Some(Self::Wrapper("kaito"))
+                Some(Self::Wrapper(wrapper::KAITO))
             }
+            Program::Module("huggingfaceserver") => Some(Self::Wrapper(wrapper::HUGGINGFACE)),
+            Program::Binary(wrapper::RUNPOD) => Some(Self::Wrapper(wrapper::RUNPOD)),
+            Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
+            Program::Binary(wrapper::DJL) => Some(Self::Wrapper(wrapper::DJL)),
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }
@@ -100,7 +107,8 @@ fn is_server_image(image: &Image<'_>) -> bool {
 /// themselves.
 pub(super) fn version_of(image: &Image<'_>) -> Option<Version> {
     let name = image.name();
-    if !(name == "vllm" || name.starts_with("vllm-")) {
+    // Dynamo's image numbers Dynamo.
+    if !(name == "vllm" || name.starts_with("vllm-")) || name == "vllm-runtime" {
         return None;
     }
     // `nvcr.io/nvidia/vllm:25.09-py3` counts months; vendors' own numbers begin above zero too.

@@ -125,11 +125,18 @@ impl<'a> Environment<'a> {
     /// The variable of this name that counts.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Variable<'a>> {
-        if let Some(variable) = self.index.get(name).and_then(|at| self.variables.get(*at)) {
-            return Some(variable);
+        self.position(name).and_then(|at| self.variables.get(at))
+    }
+
+    /// Where the variable of this name that counts stands among [`Self::variables`].
+    pub(crate) fn position(&self, name: &str) -> Option<usize> {
+        if let Some(at) = self.index.get(name) {
+            return Some(*at);
         }
-        let mut few = self.variables.iter().take(FEW).rev();
-        few.find(|variable| variable.name == name)
+        let few = self.variables.len().min(FEW);
+        self.variables[..few]
+            .iter()
+            .rposition(|variable| variable.name == name)
     }
 
     fn push(&mut self, variable: Variable<'a>) {
@@ -166,6 +173,7 @@ impl<'a> Environment<'a> {
             item,
             span: Some(0..text.len()),
             reason,
+            alternatives: Vec::new(),
         }
     }
 

@@ -18,7 +18,9 @@ const fn wrapper(name: &'static str, valued: &'static str, own_words: usize) -> 
     }
 }
 
-const WRAPPERS: [Wrapper; 25] = [
+const WRAPPERS: [Wrapper; 27] = [
+    wrapper("mpirun", "nxHc", 0),
+    wrapper("mpiexec", "nxHc", 0),
     wrapper("exec", "a", 0),
     wrapper("command", "", 0),
     wrapper("builtin", "", 0),
@@ -82,7 +84,9 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
         if text == "--" {
             return index + 1;
         }
-        if text.starts_with('-') && text.len() > 1 {
+        if matches!(text, "-mca" | "--mca") {
+            index += 3;
+        } else if text.starts_with('-') && text.len() > 1 {
             let takes_next = match text.strip_prefix("--") {
                 Some(long) => {
                     // `--cpunodebind 0`, `--signal TERM`, `--name env`; most are written with `=`.
@@ -94,10 +98,13 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
                         "name",
                         "with",
                         "extra",
+                        "hostfile",
+                        "host",
+                        "map-by",
                     ]
                     .contains(&long)
                 }
-                None => text.len() == 2 && wrapper.valued.contains(&text[1..]),
+                None => text == "-np" || text.len() == 2 && wrapper.valued.contains(&text[1..]),
             };
             index += if takes_next { 2 } else { 1 };
         } else if own > 0 {
@@ -220,6 +227,7 @@ mod tests {
             "nice -n 5 timeout -k 5 1h vllm serve m",
             "env -u X nohup vllm serve m",
             "uv run vllm serve m",
+            "mpirun --allow-run-as-root --mca btl self -np 8 -x A vllm serve m",
         ] {
             assert_eq!(stripped(line).0, "vllm serve m", "{line}");
         }

@@ -1,6 +1,8 @@
 //! Follows a command line to the programs that it starts: through wrappers, shells and their scripts.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use super::environment::Found;
 use super::prefix::{self, base_name};
@@ -8,8 +10,13 @@ use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
 
 mod arithmetic;
+mod branch;
 mod expand;
 mod field;
+mod list;
+mod written;
+
+pub(super) use written::Text as WrittenText;
 
 /// Scripts within scripts that are followed.
 const DEEPEST: u8 = 8;
@@ -19,6 +26,9 @@ const MOST: usize = 10_000;
 const MOST_BYTES: usize = 1 << 22;
 /// Bytes of one word that Linux hands to a program (`MAX_ARG_STRLEN` without the NUL): a longer one is never executed.
 const LONGEST_WORD: usize = (128 << 10) - 1;
+
+/// Texts of one variable that are told apart.
+const MOST_TEXTS: usize = 8;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
@@ -31,6 +41,15 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) commands: Vec<Command<'a>>,
     pub(super) opaque: Option<String>,
     pub(super) script: bool,
+    /// Files that the script wrote, the last text of each.
+    pub(super) written: BTreeMap<String, written::Text>,
+    /// The folder that the script changed to.
+    folder: Option<String>,
+    functions: Vec<(String, Rc<[Token]>)>,
+    /// Whether the script replaced itself or ended.
+    ended: bool,
+    /// What the last command wrote to the pipe.
+    piped: Option<written::Text>,
 }
 
 /// Looks up a file of the container.
@@ -41,6 +60,16 @@ enum Variable<'a> {
     Text(String),
     Array(Vec<Word<'a>>),
     Unknown(String),
+    /// Nothing, or one word with this beginning, which names an option.
+    Option {
+        name: String,
+        reason: String,
+    },
+    /// One of these texts.
+    Either {
+        texts: Vec<String>,
+        reason: String,
+    },
     Unset,
 }
 
@@ -50,6 +79,14 @@ struct Site {
     item: Item,
     /// Whether bytes of the script are those of the item as submitted.
     aligned: bool,
+}
+
+impl Site {
+    /// A text that is not the item as submitted.
+    const ELSEWHERE: Self = Self {
+        item: Item::Elsewhere,
+        aligned: false,
+    };
 }
 
 /// Whether the script goes on.
@@ -71,6 +108,11 @@ impl<'a, 'e> Runner<'a, 'e> {
             commands: Vec::new(),
             opaque: None,
             script: false,
+            written: BTreeMap::new(),
+            folder: None,
+            functions: Vec::new(),
+            ended: false,
+            piped: None,
         }
     }
 
@@ -109,6 +151,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1));
             self.depth += 1;
             self.run(&script);
+            self.ended = false;
             self.depth -= 1;
             self.positional = outer;
             return;
@@ -121,27 +164,39 @@ impl<'a, 'e> Runner<'a, 'e> {
             }
             let outer = std::mem::replace(&mut self.positional, words.split_off(at));
             self.depth += 1;
-            self.run_text(
-                text,
-                Site {
-                    item: Item::Elsewhere,
-                    aligned: false,
-                },
-            );
+            self.run_text(&text, Site::ELSEWHERE);
+            self.ended = false;
             self.depth -= 1;
             self.positional = outer;
             return;
         }
+        self.go_run(&mut words);
         self.commands.push(Command {
             words,
             variables,
             end,
             conditional,
+            refused: None,
         });
     }
 
+    /// `go run . serve`: the program has the name of the folder that holds it.
+    fn go_run(&self, words: &mut Vec<Word<'a>>) {
+        let is = |index: usize, text: &str| words.get(index).is_some_and(|word| word.text == text);
+        if is(0, "go")
+            && is(1, "run")
+            && is(2, ".")
+            && let Some(folder) = &self.folder
+        {
+            let name = base_name(folder.trim_end_matches('/')).to_owned();
+            words.drain(..2);
+            words[0].text = Cow::Owned(name);
+            words[0].span = None;
+        }
+    }
+
     /// The text of a script that is executed as a file, where the file is known; with the index of its name.
-    fn script_file(&self, words: &[Word<'a>], shell: bool) -> Option<(usize, &'a str)> {
+    fn script_file(&self, words: &[Word<'a>], shell: bool) -> Option<(usize, Cow<'a, str>)> {
         let at = if shell {
             words
                 .iter()
@@ -152,12 +207,15 @@ impl<'a, 'e> Runner<'a, 'e> {
             0
         };
         let word = words.get(at)?;
-        if word.certainty != Certainty::Known || !word.text.starts_with('/') {
+        let path = self.absolute(&word.text);
+        let known = word.certainty == Certainty::Known && path.starts_with('/');
+        if !known && !self.written.contains_key(&path) {
             return None;
         }
-        let text = (self.files)(&word.text).ok()?;
+        let text = self.file(&word.text).ok()?;
         let first = text.lines().next().unwrap_or_default();
-        (shell || first.starts_with("#!") && first.contains("sh")).then_some((at, text))
+        let script = shell || first.starts_with("#!") && first.contains("sh");
+        script.then_some((at, text))
     }
 
     fn run(&mut self, script: &Word<'a>) {
@@ -206,118 +264,6 @@ impl<'a, 'e> Runner<'a, 'e> {
         }
     }
 
-    fn tokens(&mut self, tokens: &[Token], site: Site) {
-        let mut at = 0;
-        let mut conditions = 0_u32;
-        let mut before = "";
-        let mut before_was_test = false;
-        while at < tokens.len() {
-            let length = tokens[at..]
-                .iter()
-                .take_while(|t| !matches!(t.kind, Kind::Operator(_)))
-                .count();
-            let mut command = &tokens[at..at + length];
-            let operator = match tokens.get(at + length).map(|token| &token.kind) {
-                Some(Kind::Operator(operator)) => *operator,
-                _ => "",
-            };
-            at += length + 1;
-            // A function: its body is not followed, and a call of it is a program that nobody knows.
-            if operator == "("
-                && length == 1
-                && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")))
-            {
-                at = skip_braces(tokens, at + 1);
-                before = "";
-                continue;
-            }
-            while let Some(keyword) = command.first().and_then(bare_text) {
-                match keyword {
-                    "if" | "while" | "until" => conditions += 1,
-                    "fi" | "done" => conditions = conditions.saturating_sub(1),
-                    "elif" | "then" | "else" | "do" | "{" | "}" | "!" => {}
-                    "for" | "select" => {
-                        conditions += 1;
-                        if let Some(name) = command.get(1).and_then(bare_text) {
-                            self.set(
-                                name,
-                                Variable::Unknown(format!("{name} is the variable of a loop")),
-                            );
-                        }
-                        command = &[];
-                        continue;
-                    }
-                    "case" => {
-                        at = self.skip_case(tokens, at);
-                        command = &[];
-                        continue;
-                    }
-                    "function" => {
-                        at = skip_braces(tokens, at);
-                        command = &[];
-                        continue;
-                    }
-                    _ => break,
-                }
-                command = &command[1..];
-            }
-            let conditional = conditions > 0 || before == "||" || before == "&&" && before_was_test;
-            let name = command.first().and_then(bare_text).unwrap_or_default();
-            let is_test = matches!(name, "[" | "[[" | "test");
-            // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
-            let asks = [
-                "grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr", "false",
-            ]
-            .contains(&name)
-                || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
-            before_was_test = is_test || asks;
-            before = operator;
-            if is_test || command.is_empty() {
-                continue;
-            }
-            if self.budget == 0 {
-                self.give_up("the script is too long");
-                return;
-            }
-            self.budget -= 1;
-            if let Next::Stop = self.simple(command, conditional, site) {
-                return;
-            }
-        }
-    }
-
-    /// Past `esac`; what is assigned on the way is not known any more.
-    fn skip_case(&mut self, tokens: &[Token], from: usize) -> usize {
-        let mut at = from;
-        let mut depth = 1;
-        while let Some(token) = tokens.get(at) {
-            at += 1;
-            match &token.kind {
-                Kind::Assign { name, .. } | Kind::AssignArray { name, .. } => {
-                    self.set(
-                        name,
-                        Variable::Unknown(format!("{name} is set in a case statement")),
-                    );
-                }
-                Kind::Word { .. } => match bare_text(token) {
-                    Some("case") => depth += 1,
-                    Some("esac") => {
-                        depth -= 1;
-                        if depth == 0 {
-                            return at;
-                        }
-                    }
-                    Some("exec" | "vllm" | "python" | "python3" | "sglang") => {
-                        self.give_up("the script starts programs in a case statement");
-                    }
-                    _ => {}
-                },
-                Kind::Operator(_) => {}
-            }
-        }
-        at
-    }
-
     fn set(&mut self, name: &str, value: Variable<'a>) {
         match self.variables.iter_mut().find(|(known, _)| known == name) {
             Some(slot) => slot.1 = value,
@@ -326,6 +272,7 @@ impl<'a, 'e> Runner<'a, 'e> {
     }
 
     fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
+        let option = option_of(&fields).map(str::to_owned);
         let value = if fields.certainty == Certainty::Known {
             Variable::Text(fields.text.into_owned())
         } else {
@@ -348,10 +295,18 @@ impl<'a, 'e> Runner<'a, 'e> {
             _ => false,
         };
         if conditional && !same {
-            self.set(
-                name,
-                Variable::Unknown(format!("{name} is set under a condition")),
-            );
+            let reason = format!("{name} is set under a condition");
+            let value = match (option, self.look_up(name)) {
+                (Some(option), Variable::Option { name, .. }) if name == option => {
+                    Variable::Option { name, reason }
+                }
+                (Some(name), Variable::Unset) if !append => Variable::Option { name, reason },
+                (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
+                    Variable::Option { name, reason }
+                }
+                _ => self.either(name, value, reason),
+            };
+            self.set(name, value);
         } else {
             self.set(name, value);
         }
@@ -369,10 +324,15 @@ impl<'a, 'e> Runner<'a, 'e> {
         if append && let Variable::Array(before) = self.look_up(name) {
             words = before;
         }
+        let before = words.len();
         for item in items {
             self.fields(item, None, site, &mut words);
         }
-        if conditional {
+        if conditional && append && before > 0 {
+            let added = words.split_off(before);
+            perhaps(added, name, &mut words);
+            self.set(name, Variable::Array(words));
+        } else if conditional {
             // Whether the words are there is not known, and how many there are either.
             self.set(
                 name,
@@ -381,6 +341,20 @@ impl<'a, 'e> Runner<'a, 'e> {
         } else {
             self.set(name, Variable::Array(words));
         }
+    }
+
+    /// What a variable can hold after an assignment that is made or not.
+    fn either(&self, name: &str, value: Variable<'a>, reason: String) -> Variable<'a> {
+        let Variable::Text(new) = value else {
+            return Variable::Unknown(reason);
+        };
+        let mut texts = match self.look_up(name) {
+            Variable::Text(old) => vec![old],
+            Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts,
+            _ => return Variable::Unknown(reason),
+        };
+        texts.push(new);
+        Variable::Either { texts, reason }
     }
 
     fn look_up(&self, name: &str) -> Variable<'a> {
@@ -404,11 +378,36 @@ impl<'a, 'e> Runner<'a, 'e> {
         match self.environment.find(name) {
             Found::Value(value) => Variable::Text(value.to_owned()),
             Found::Unknown(why) => Variable::Unknown(why.into_owned()),
+            // KServe's own: no image sets it, and its script uses it as it is.
+            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
             Found::NotSet => Variable::Unset,
         }
     }
 
     fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
+        let before = self.commands.len();
+        let (command, mut streams) = self.streams(command, site);
+        let command = command.as_slice();
+        if streams.input.is_none() {
+            streams.input = self.piped.take();
+        }
+        let unfilled = command.iter().find_map(placeholder).map(str::to_owned);
+        let next = self.simple_command(command, streams, conditional, site);
+        if let Some(name) = unfilled {
+            for command in &mut self.commands[before..] {
+                command.refused = Some(format!("the placeholder {name} is not filled in"));
+            }
+        }
+        next
+    }
+
+    fn simple_command(
+        &mut self,
+        command: &[Token],
+        streams: written::Streams,
+        conditional: bool,
+        site: Site,
+    ) -> Next {
         let assignments = command
             .iter()
             .take_while(|token| matches!(token.kind, Kind::Assign { .. } | Kind::AssignArray { .. }))
@@ -448,14 +447,15 @@ impl<'a, 'e> Runner<'a, 'e> {
                 Kind::AssignArray { name, append, items } => {
                     self.assign_array(name, *append, items, conditional, site);
                 }
-                Kind::Operator(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
             }
             if words.len() > MOST {
                 self.give_up("the script is too long");
                 return Next::Stop;
             }
         }
-        self.builtin(words, overlay, conditional, end)
+        self.follow_files(&words, streams, conditional);
+        self.builtin(words, overlay, conditional, end, site)
     }
 
     fn builtin(
@@ -464,6 +464,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         overlay: Vec<(String, Option<String>)>,
         conditional: bool,
         end: Option<(Item, usize)>,
+        site: Site,
     ) -> Next {
         let Some(first) = words.first() else {
             return Next::On;
@@ -516,26 +517,84 @@ impl<'a, 'e> Runner<'a, 'e> {
                     return Next::Stop;
                 }
                 self.depth += 1;
-                self.run_text(
-                    &text,
-                    Site {
-                        item: Item::Elsewhere,
-                        aligned: false,
-                    },
-                );
+                self.run_text(&text, Site::ELSEWHERE);
                 self.depth -= 1;
             }
-            "exit" | "return" => return if conditional { Next::On } else { Next::Stop },
-            "exec" => {
-                self.start_with(words, end, overlay, conditional);
+            "return" => return if conditional { Next::On } else { Next::Stop },
+            "exit" => {
+                self.ended |= !conditional;
                 return if conditional { Next::On } else { Next::Stop };
             }
-            "source" | "." | ":" | "true" | "false" | "cd" | "wait" | "trap" | "ulimit" | "umask" | "]"
-            | "]]" => {}
+            "exec" => {
+                self.start_with(words, end, overlay, conditional);
+                self.ended |= !conditional;
+                return if conditional { Next::On } else { Next::Stop };
+            }
+            _ if self.call(&words, site) => {}
+            "cd" => {
+                let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
+                let folder = folder.map(|word| self.absolute(&word.text));
+                if folder != self.folder {
+                    self.folder = folder.filter(|_| !conditional);
+                }
+            }
+            "source" | "." | ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
     }
+}
+
+/// `--option=` of a word that sets one option.
+fn option_of<'w>(word: &'w Word<'_>) -> Option<&'w str> {
+    let end = word.text.find('=')? + 1;
+    let name = &word.text[..end];
+    let known = match word.certainty {
+        Certainty::Known => !word.text.contains([' ', '\t', '\n']),
+        Certainty::From(at) => at >= end,
+        Certainty::Many => false,
+    };
+    (known && name.starts_with("--") && !name.contains(char::is_whitespace)).then_some(name)
+}
+
+/// Words of an array that are there or not: an option keeps its name and loses its value, anything else may stand for
+/// any words.
+fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
+    let reason = format!("{array} is extended under a condition");
+    let mut added = added.into_iter().peekable();
+    while let Some(mut word) = added.next() {
+        let known = word.certainty == Certainty::Known;
+        let alone = known && word.text.starts_with("--") && !word.text.contains('=');
+        let name = if let Some(name) = option_of(&word) {
+            Some(name.to_owned())
+        } else if alone && added.peek().is_some_and(|next| !next.text.starts_with('-')) {
+            added.next();
+            Some(format!("{}=", word.text))
+        } else {
+            None
+        };
+        word.span = None;
+        word.reason = Some(Cow::Owned(reason.clone()));
+        match name {
+            Some(name) => {
+                word.certainty = Certainty::From(name.len());
+                word.text = Cow::Owned(name);
+            }
+            None => word.certainty = Certainty::Many,
+        }
+        words.push(word);
+    }
+}
+
+/// The name of a place that nobody filled in.
+fn placeholder(token: &Token) -> Option<&str> {
+    let Kind::Word { pieces, .. } = &token.kind else {
+        return None;
+    };
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Unreadable { raw, .. } if raw.starts_with('<') => Some(raw.as_str()),
+        _ => None,
+    })
 }
 
 /// The text of a token without quotes and expansions.
@@ -547,26 +606,6 @@ fn bare_text(token: &Token) -> Option<&str> {
         },
         _ => None,
     }
-}
-
-/// Past the `}` of a function's body.
-fn skip_braces(tokens: &[Token], from: usize) -> usize {
-    let mut depth = 0_u32;
-    let mut at = from;
-    while let Some(token) = tokens.get(at) {
-        at += 1;
-        match bare_text(token) {
-            Some("{") => depth += 1,
-            Some("}") => {
-                depth = depth.saturating_sub(1);
-                if depth == 0 {
-                    return at;
-                }
-            }
-            _ => {}
-        }
-    }
-    at
 }
 
 /// The index of the script of `sh -c SCRIPT`; `None` where the shell runs a file.

@@ -1,5 +1,5 @@
 //! The POSIX shell's grammar as far as start scripts use it: words with quotes and expansions, operators, comments,
-//! continuations, here-documents (skipped), redirections (dropped), arrays of bash.
+//! continuations, here-documents, redirections, arrays of bash.
 //!
 //! Every token keeps its place in the script.
 
@@ -59,6 +59,10 @@ pub(super) enum Kind {
         append: bool,
         items: Vec<Vec<Piece>>,
     },
+    /// `> FILE` or `>> FILE` of the standard output.
+    Into { append: bool, target: Vec<Piece> },
+    /// `<< WORD`: the text below the line.
+    HereDocument(Vec<Piece>),
     /// `;`, `&&`, `||`, `|`, `&`, newline, `(`, `)`, `;;`.
     Operator(&'static str),
 }
@@ -69,15 +73,28 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
         text: script,
         at: 0,
         depth: 0,
+        emitted: 0,
         here_documents: Vec::new(),
+        bodies: Vec::new(),
     };
-    let mut tokens = Vec::new();
+    let mut tokens: Vec<Token> = Vec::new();
     loop {
-        match lexer.token() {
+        let next = lexer.token();
+        for (index, body) in lexer.bodies.drain(..) {
+            if let Some(Token {
+                kind: Kind::HereDocument(pieces),
+                ..
+            }) = tokens.get_mut(index)
+            {
+                *pieces = body;
+            }
+        }
+        match next {
             Ok(Some(token)) => tokens.push(token),
             Ok(None) => return (tokens, None),
             Err(reason) => return (tokens, Some(reason)),
         }
+        lexer.emitted = tokens.len();
     }
 }
 
@@ -94,7 +111,9 @@ fn pieces_at(text: &str, depth: u8) -> Option<Vec<Piece>> {
         text,
         at: 0,
         depth,
+        emitted: 0,
         here_documents: Vec::new(),
+        bodies: Vec::new(),
     };
     let mut pieces = Vec::new();
     lexer.quoted(None, &mut pieces).ok().map(|()| pieces)
@@ -107,7 +126,31 @@ struct Lexer<'s> {
     text: &'s str,
     at: usize,
     depth: u8,
-    here_documents: Vec<(String, bool)>,
+    /// Tokens so far.
+    emitted: usize,
+    here_documents: Vec<HereDocument>,
+    /// Texts of here-documents, with the index of the token that each belongs to.
+    bodies: Vec<(usize, Vec<Piece>)>,
+}
+
+/// A here-document whose text is still to come.
+struct HereDocument {
+    delimiter: String,
+    /// Whether leading tabs are taken off.
+    tabs: bool,
+    /// Whether nothing in it is expanded.
+    literal: bool,
+    token: usize,
+}
+
+/// What stands at hand.
+enum Redirection {
+    /// No redirection.
+    None,
+    /// One that nothing here depends on.
+    Other,
+    /// One whose text matters.
+    Kept(Kind),
 }
 
 const UNCLOSED: &str = "a quote or bracket is not closed";
@@ -154,70 +197,138 @@ impl Lexer<'_> {
             if self.at >= self.text.len() {
                 return Ok(None);
             }
-            if self.redirection()? {
-                continue;
-            }
-            let rest = self.rest();
-            let operators = ["&&", "||", "|&", ";;", ";", "|", "&", "\n", "(", ")"];
-            if let Some(operator) = operators.into_iter().find(|operator| rest.starts_with(operator)) {
-                self.at += operator.len();
-                if operator == "\n" {
-                    self.skip_here_documents();
-                }
-                let operator = if operator == "|&" { "|" } else { operator };
+            if let Some(name) = self.placeholder() {
+                self.at += name.len();
+                let pieces = vec![Piece::Unreadable {
+                    raw: name,
+                    quoted: true,
+                }];
                 return Ok(Some(Token {
-                    kind: Kind::Operator(operator),
+                    kind: Kind::Word { pieces, bare: false },
                     span: start..self.at,
                 }));
             }
-            let kind = self.word()?;
-            return Ok(Some(Token {
-                kind,
-                span: start..self.at,
-            }));
+            match self.redirection()? {
+                Redirection::Other => {}
+                Redirection::None => {
+                    let token = self.operator_or_word(start)?;
+                    return Ok(Some(token));
+                }
+                Redirection::Kept(kind) => {
+                    return Ok(Some(Token {
+                        kind,
+                        span: start..self.at,
+                    }));
+                }
+            }
         }
     }
 
-    /// Drops a redirection with its target; the text of a here-document follows after the line.
-    fn redirection(&mut self) -> Result<bool, &'static str> {
+    /// `<model-path>`: a place in a template that nobody filled in. To a shell it is two redirections, which is never
+    /// what was meant.
+    fn placeholder(&self) -> Option<String> {
+        let inner = self.rest().strip_prefix('<')?;
+        let length = inner
+            .bytes()
+            .take_while(|b| is_name(*b) || matches!(b, b'-' | b'.' | b'/'))
+            .count();
+        let after = inner.get(length..)?.strip_prefix('>')?;
+        let ends = after.is_empty() || after.starts_with([' ', '\t', '\r', '\n', ';', '|']);
+        let named = inner.starts_with(|c: char| c.is_ascii_alphabetic());
+        (ends && named).then(|| format!("<{}>", &inner[..length]))
+    }
+
+    fn operator_or_word(&mut self, start: usize) -> Result<Token, &'static str> {
+        let rest = self.rest();
+        let operators = ["&&", "||", "|&", ";;", ";", "|", "&", "\n", "(", ")"];
+        if let Some(operator) = operators.into_iter().find(|operator| rest.starts_with(operator)) {
+            self.at += operator.len();
+            if operator == "\n" {
+                self.skip_here_documents();
+            }
+            let operator = if operator == "|&" { "|" } else { operator };
+            return Ok(Token {
+                kind: Kind::Operator(operator),
+                span: start..self.at,
+            });
+        }
+        let kind = self.word()?;
+        Ok(Token {
+            kind,
+            span: start..self.at,
+        })
+    }
+
+    /// Takes a redirection with its target; the text of a here-document follows after the line.
+    fn redirection(&mut self) -> Result<Redirection, &'static str> {
         let digits = self.rest().bytes().take_while(u8::is_ascii_digit).count();
         let rest = self.rest().get(digits..).unwrap_or_default();
         let operators = [
             "&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">>", ">&", ">|", "<", ">",
         ];
         let Some(operator) = operators.into_iter().find(|operator| rest.starts_with(operator)) else {
-            return Ok(false);
+            return Ok(Redirection::None);
         };
         if (operator == "<" || operator == ">") && rest[1..].starts_with('(') {
-            return Ok(false);
+            return Ok(Redirection::None);
         }
+        let standard = digits == 0 || digits == 1 && self.peek(0) == Some(b'1');
         self.at += digits + operator.len();
         self.blanks();
-        let Kind::Word { pieces, .. } = self.word()? else {
-            return Ok(true);
+        let Kind::Word { pieces, bare } = self.word()? else {
+            return Ok(Redirection::Other);
         };
-        if operator == "<<" || operator == "<<-" {
-            let delimiter = pieces
-                .iter()
-                .map(|piece| if let Piece::Text(text) = piece { text } else { "" })
-                .collect();
-            self.here_documents.push((delimiter, operator == "<<-"));
-        }
-        Ok(true)
+        Ok(match operator {
+            "<<" | "<<-" => {
+                let delimiter = pieces
+                    .iter()
+                    .map(|piece| if let Piece::Text(text) = piece { text } else { "" })
+                    .collect();
+                self.here_documents.push(HereDocument {
+                    delimiter,
+                    tabs: operator == "<<-",
+                    literal: !bare,
+                    token: self.emitted,
+                });
+                Redirection::Kept(Kind::HereDocument(Vec::new()))
+            }
+            "<<<" => {
+                let mut pieces = pieces;
+                push_text(&mut pieces, "\n");
+                Redirection::Kept(Kind::HereDocument(pieces))
+            }
+            ">" | ">>" | ">|" if standard => Redirection::Kept(Kind::Into {
+                append: operator == ">>",
+                target: pieces,
+            }),
+            _ => Redirection::Other,
+        })
     }
 
     fn skip_here_documents(&mut self) {
-        for (delimiter, tabs) in std::mem::take(&mut self.here_documents) {
+        for document in std::mem::take(&mut self.here_documents) {
+            let mut body = String::new();
             while self.at < self.text.len() {
                 let line = self.rest().split('\n').next().unwrap_or_default();
                 let length = line.len();
-                let text = if tabs { line.trim_start_matches('\t') } else { line };
-                let ends = text == delimiter;
+                let text = if document.tabs {
+                    line.trim_start_matches('\t')
+                } else {
+                    line
+                };
+                let ends = text == document.delimiter;
+                if !ends {
+                    body.push_str(text);
+                    body.push('\n');
+                }
                 self.at = (self.at + length + 1).min(self.text.len());
                 if ends {
                     break;
                 }
             }
+            let pieces = if document.literal { None } else { pieces(&body) };
+            self.bodies
+                .push((document.token, pieces.unwrap_or_else(|| vec![Piece::Text(body)])));
         }
     }
 
@@ -550,7 +661,9 @@ mod tests {
         };
         tokens
             .iter()
+            .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument(_)))
             .map(|token| match &token.kind {
+                Kind::Into { .. } | Kind::HereDocument(_) => String::new(),
                 Kind::Word { pieces, .. } => match pieces.as_slice() {
                     [Piece::Text(text)] => text.clone(),
                     other => text(other),
@@ -571,11 +684,35 @@ mod tests {
     }
 
     #[test]
-    fn redirections_and_here_documents_are_dropped() {
+    fn redirections_and_here_documents_are_no_words() {
         assert_eq!(
             words("cat <<'EOF' > /tmp/x 2>&1\nvllm serve no\nEOF\nvllm serve m &> log &"),
             ["cat", "\n", "vllm", "serve", "m", "&"]
         );
+    }
+
+    #[test]
+    fn here_documents_keep_their_text_beside_what_follows_on_the_line() {
+        let (tokens, _) = lex("cat > f <<-EOF && run <<'X'\n\ta $B\n\tEOF\nc $D\nX\nend");
+        let bodies: Vec<_> = tokens
+            .iter()
+            .filter_map(|token| match &token.kind {
+                Kind::HereDocument(pieces) => Some(pieces.len()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(bodies, [3, 1]);
+        assert!(matches!(&tokens[1].kind, Kind::Into { append: false, .. }));
+    }
+
+    #[test]
+    fn a_place_that_nobody_filled_in_is_one_word() {
+        let (tokens, _) = lex("run --model <model-path> --x <in >out");
+        let kinds: Vec<bool> = tokens
+            .iter()
+            .map(|token| matches!(token.kind, Kind::Word { .. }))
+            .collect();
+        assert_eq!(kinds, [true, true, true, true, false]);
     }
 
     #[test]

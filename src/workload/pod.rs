@@ -178,6 +178,21 @@ pub struct Container {
     pub restart_policy: Option<String>,
     /// Security context.
     pub security_context: Option<SecurityContext>,
+    /// What an operator makes of the container, where a template of its own kind leaves that to it. Never part of a
+    /// pod itself.
+    #[serde(skip)]
+    pub made: Option<Made>,
+}
+
+/// The command lines that an operator gives a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Made {
+    /// What it executes, in order; none where that is not known.
+    pub commands: Vec<Vec<String>>,
+    /// Who makes them, and from what.
+    pub by: String,
+    /// Whether something beyond the object decides whether it starts (a launcher, a file of the image).
+    pub doubtful: bool,
 }
 
 /// An environment variable.

@@ -6,12 +6,12 @@ use super::{Start, findings, sagemaker};
 use crate::engine::argparse::releases::{Refused, parse_for};
 use crate::engine::fraction::Limit;
 use crate::engine::line::LineView;
-use crate::engine::reader::{Context, asks_for_accelerator};
+use crate::engine::reader::Context;
 use crate::engine::{
     Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved, Version, edit, variables,
 };
 use crate::finding::Code;
-use crate::invocation::{Command, Item, Word, files};
+use crate::invocation::{Command, Item, Word};
 
 mod parallelism;
 
@@ -40,10 +40,10 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
             Entrypoint::Serve if given.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
             Entrypoint::Serve => 1.min(given.len()),
         };
-        variables::put(context, given, at, &is_flag)
+        variables::put(context, given, at, Vec::new(), &is_flag)
     };
     let words = own.as_deref().unwrap_or(given);
-    let config = |path: &str| files::read(context.pod, context.placed.container, context.sources, path);
+    let config = |path: &str| context.file(path);
     let releases = options::releases();
     let as_release = |words| {
         parse_for(releases, version, |position| {
@@ -287,5 +287,5 @@ fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
         return device.text == "cpu";
     }
     let image = &context.placed.container.image;
-    !asks_for_accelerator(context.placed.container) && ["cpu", "xeon"].iter().any(|kind| image.contains(kind))
+    !context.asks() && ["cpu", "xeon"].iter().any(|kind| image.contains(kind))
 }

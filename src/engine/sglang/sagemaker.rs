@@ -26,12 +26,8 @@ pub(super) fn words<'w>(context: &Context<'w>) -> (Vec<Word<'w>>, Vec<(usize, us
     let mut words = Vec::new();
     let mut from = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
-        let later = || {
-            variables[index + 1..]
-                .iter()
-                .any(|other| other.name == variable.name)
-        };
-        let Some(option) = option_of(&variable.name).filter(|_| !later()) else {
+        let counts = || environment.position(&variable.name) == Some(index);
+        let Some(option) = option_of(&variable.name).filter(|_| counts()) else {
             continue;
         };
         for word in words_of(option, variable) {

@@ -42,7 +42,10 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     let several = several_words(context, &line.view());
     let explained = fraction.is_some() || several.is_some();
     findings.extend(fraction);
-    findings.extend(unread_variables(context, reading));
+    // A wrapper may read variables of its own.
+    if !lenient {
+        findings.extend(unread_variables(context, reading));
+    }
     findings.extend(several);
     match &line.parsed.error {
         _ if explained || line.refused == Refused::No => {}

@@ -2,18 +2,20 @@
 
 use super::options::{self, Entrypoint};
 use super::parse::{ParseError, Parsed};
-use super::{Start, findings};
+use super::{Start, findings, wrapper};
 use crate::engine::edit;
 use crate::engine::line::LineView;
-use crate::engine::reader::{Context, asks_for_accelerator};
+use crate::engine::reader::Context;
 use crate::engine::variables;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
 use crate::invocation::{Command, Item, Word};
 
+mod memory;
 mod parallelism;
 mod releases;
+mod without_effect;
 
 pub(super) use crate::engine::argparse::releases::Refused;
 use releases::{Target, parse_for};
@@ -62,13 +64,18 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
+    let settled = without_effect::without_effect(words, entrypoint);
+    let words = settled.as_deref().unwrap_or(words);
+    let wrapped = wrapper::words(start, context, words);
+    let words = wrapped.as_deref().unwrap_or(words);
     let (with_variables, from_variables) = {
         let at = match entrypoint {
             Entrypoint::ApiServer => 0,
             Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
             Entrypoint::Serve => 1.min(words.len()),
         };
-        variables::put(context, words, at, &|option| is_flag(option, entrypoint))
+        let known = wrapper::variables(start, context);
+        variables::put(context, words, at, known, &|option| is_flag(option, entrypoint))
     };
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
@@ -106,7 +113,26 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         refused,
         split,
     };
-    reading(context, command, &line, version, name, lenient)
+    let mut reading = reading(context, command, &line, version, name, lenient);
+    if start == Start::Wrapper(wrapper::HUGGINGFACE) {
+        let written = command.words.get(first..).unwrap_or_default();
+        reading.findings.extend(wrapper::dropped(context, written));
+    }
+    if start == Start::Wrapper(wrapper::KAITO)
+        && let Some(unread) = wrapper::unread_file(context, command.words.get(first..).unwrap_or_default())
+    {
+        reading.unresolved.push(unread);
+        if reading.resolvable == Resolvable::Full {
+            reading.resolvable = Resolvable::Partial;
+        }
+    }
+    // Without the option the script measures what is free and takes nearly all of it.
+    if start == Start::Wrapper(wrapper::KAITO) && reading.memory.source == MemorySource::Default {
+        reading.memory.source = MemorySource::EngineAuto;
+        reading.memory.value = None;
+        reading.memory.fraction = None;
+    }
+    reading
 }
 
 /// The name of the command in the reading, the parser, and whether options beyond the server's are taken.
@@ -177,7 +203,7 @@ fn reading(
     reading.dtype = parsed.text("--dtype").map(str::to_owned);
     reading.kv_cache_dtype = parsed.text("--kv-cache-dtype").map(str::to_owned);
     reading.eager = is_eager(parsed);
-    if is_cpu(context, parsed) {
+    if is_off_gpu(context, parsed) {
         reading.memory.kind = MemoryKind::None;
         reading.memory.fraction = None;
         reading.parallelism.devices = 0;
@@ -194,12 +220,7 @@ fn reading(
         Refused::No if open => Starts::Unknown,
         Refused::No => Starts::Yes,
     };
-    // A rank without a device: VG105 says so.
-    if reading.starts == Starts::Yes
-        && context
-            .slots()
-            .is_some_and(|slots| reading.parallelism.devices > slots)
-    {
+    if reading.starts == Starts::Yes && memory::hangs_on_memory(context, &reading) {
         reading.starts = Starts::Unknown;
     }
     if let Some(reason) = &context.invocation.opaque {
@@ -260,15 +281,22 @@ fn is_eager(parsed: &Parsed<'_>) -> bool {
         .is_some_and(|mode| mode.eq_ignore_ascii_case("none"))
 }
 
-fn is_cpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
+/// Whether it runs on the CPU, or on devices that nobody asks for here.
+fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
     if parsed.text("--device") == Some("cpu") && parsed.last("--device").is_some() {
         return true;
     }
-    let image = &context.placed.container.image;
-    !asks_for_accelerator(context.placed.container) && (image.contains("cpu") || image.contains("arm64"))
+    let container = context.placed.container;
+    let cpu_variable = container.env.iter().any(|variable| {
+        matches!(
+            &*variable.name,
+            "VLLM_CPU_KVCACHE_SPACE" | "VLLM_CPU_OMP_THREADS_BIND"
+        )
+    });
+    !context.asks() && (context.is_for_other_devices() || cpu_variable)
 }
 
 /// The file of `--config` where a ConfigMap is mounted; why not otherwise.
 fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
-    crate::invocation::files::read(context.pod, context.placed.container, context.sources, path)
+    context.file(path)
 }

@@ -2,17 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::super::{Certainty, Item, shell};
+use super::super::{Certainty, shell};
 use super::{DEEPEST, Runner, Site, Variable};
 
 impl Runner<'_, '_> {
     pub(super) fn arithmetic(&mut self, inner: &str) -> Result<i64, String> {
         let failed = || format!("$(({inner})) is known only when the script runs");
         let pieces = shell::pieces(inner).ok_or_else(failed)?;
-        let site = Site {
-            item: Item::Elsewhere,
-            aligned: false,
-        };
+        let site = Site::ELSEWHERE;
         if self.depth >= DEEPEST {
             return Err(failed());
         }

@@ -72,7 +72,11 @@ impl<'a> Runner<'a, '_> {
                 Piece::Array { name, quoted } => match self.look_up(name) {
                     Variable::Array(words) => field.words(words, *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
-                    Variable::Unknown(reason) => field.unknown(&format!("${{{name}[@]}}"), &reason, true),
+                    Variable::Unknown(reason)
+                    | Variable::Option { reason, .. }
+                    | Variable::Either { reason, .. } => {
+                        field.unknown(&format!("${{{name}[@]}}"), &reason, true);
+                    }
                     Variable::Unset => {
                         field.unknown(&format!("${{{name}[@]}}"), &format!("{name} is not set"), true);
                     }
@@ -120,7 +124,17 @@ impl<'a> Runner<'a, '_> {
         let raw = format!("${{{name}}}");
         match (value, otherwise) {
             (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),
-            (Variable::Unknown(reason), _) => field.unknown(&raw, &reason, !quoted),
+            (Variable::Option { name, reason }, _) if !quoted && field.len() == 0 => {
+                field.text(&name);
+                field.unknown(&raw, &reason, false);
+            }
+            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, texts),
+            (
+                Variable::Unknown(reason) | Variable::Option { reason, .. } | Variable::Either { reason, .. },
+                _,
+            ) => {
+                field.unknown(&raw, &reason, !quoted);
+            }
             (Variable::Text(text), Some((Otherwise::Alternative { empty }, word))) => {
                 if !(*empty && text.is_empty()) {
                     let word = self.joined(word, site);
@@ -174,6 +188,9 @@ impl<'a> Runner<'a, '_> {
 
     /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
     fn reason_of(&self, raw: &str) -> String {
+        if raw.starts_with('<') {
+            return format!("the placeholder {raw} is not filled in");
+        }
         let name = raw
             .strip_prefix("$(")
             .and_then(|rest| rest.strip_suffix(')'))

@@ -12,6 +12,7 @@ pub(super) struct Field {
     unknown: Option<usize>,
     many: bool,
     reason: Option<String>,
+    alternatives: Vec<String>,
 }
 
 impl Field {
@@ -34,6 +35,14 @@ impl Field {
         self.text.push_str(raw);
     }
 
+    /// One of several texts, each split at blanks.
+    pub(super) fn either(&mut self, raw: &str, reason: &str, texts: Vec<String>) {
+        self.unknown(raw, reason, true);
+        if self.many {
+            self.alternatives = texts;
+        }
+    }
+
     pub(super) fn end(&mut self, out: &mut Vec<Word<'_>>) {
         let field = std::mem::take(self);
         if !field.begun {
@@ -50,6 +59,11 @@ impl Field {
             item: Item::Elsewhere,
             span: None,
             reason: field.reason.map(Cow::Owned),
+            alternatives: if certainty == Certainty::Many {
+                field.alternatives
+            } else {
+                Vec::new()
+            },
         });
     }
 

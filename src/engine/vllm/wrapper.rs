@@ -1,0 +1,320 @@
+//! Programs of other projects that start vLLM with options of their own: what they read, and what they add.
+
+use std::borrow::Cow;
+
+use super::Start;
+use super::options::{self, Entrypoint};
+use crate::engine::Unresolved;
+use crate::engine::image::Image;
+use crate::engine::reader::Context;
+use crate::finding::{Code, Finding};
+use crate::invocation::{Certainty, Word};
+
+/// KServe's server for models of Hugging Face.
+pub(super) const HUGGINGFACE: &str = "huggingfaceserver";
+/// KAITO's start script.
+pub(super) const KAITO: &str = "kaito";
+/// `RunPod`'s worker, which has no command line of its own.
+pub(super) const RUNPOD: &str = "runpod-worker-vllm";
+/// The entrypoint of vLLM's stage for `SageMaker`.
+pub(super) const SAGEMAKER: &str = "sagemaker-entrypoint.sh";
+/// The entrypoint of DJL Serving.
+pub(super) const DJL: &str = "dockerd-entrypoint.sh";
+
+/// Images of these projects, and what they start.
+pub(super) fn entrypoint(image: &Image<'_>) -> Option<&'static [&'static str]> {
+    let name = image.name();
+    let tag = image.tag.unwrap_or_default();
+    if name.starts_with("huggingfaceserver") {
+        Some(&["python3", "-m", HUGGINGFACE])
+    } else if image.repository.contains("runpod/worker-") && name.contains("vllm") {
+        Some(&[RUNPOD])
+    } else if name.contains("vllm") && (name.contains("sagemaker") || tag.contains("sagemaker")) {
+        Some(&[SAGEMAKER])
+    } else if name.starts_with("djl-") && !tag.contains("tensorrt") && !tag.contains("neuron") {
+        Some(&[DJL])
+    } else {
+        None
+    }
+}
+
+/// Variables of the container that a wrapper turns into options, with the option of each.
+pub(super) fn variables(start: Start, context: &Context<'_>) -> Vec<(String, String)> {
+    let Start::Wrapper(wrapper) = start else {
+        return Vec::new();
+    };
+    let names = context.invocation.environment.variables().iter();
+    let pair = |name: &str| -> Option<String> {
+        match wrapper {
+            SAGEMAKER => name.strip_prefix("SM_VLLM_").map(dashed),
+            RUNPOD => runpod(name),
+            DJL => djl(name),
+            _ => None,
+        }
+    };
+    names
+        .filter_map(|variable| Some((variable.name.clone().into_owned(), pair(&variable.name)?)))
+        .collect()
+}
+
+fn dashed(name: &str) -> String {
+    format!("--{}", name.to_ascii_lowercase().replace('_', "-"))
+}
+
+/// Every option has a variable of its upper-case name; a few have another.
+fn runpod(name: &str) -> Option<String> {
+    match name {
+        "MODEL_NAME" => return Some("--model".to_owned()),
+        "TOKENIZER_NAME" => return Some("--tokenizer".to_owned()),
+        "VLLM_CONFIG_FILE" => return Some("--config".to_owned()),
+        "MODEL" | "HOST" | "PORT" | "API_KEY" | "CONFIG" | "HELP" => return None,
+        _ => {}
+    }
+    let upper = name
+        .bytes()
+        .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
+    let option = dashed(name);
+    let newest = options::releases().len().saturating_sub(1);
+    let known = options::release(newest, Entrypoint::ApiServer)?
+        .named(&option)
+        .is_some();
+    (upper && known).then_some(option)
+}
+
+/// DJL calls some options by names of its own.
+fn djl(name: &str) -> Option<String> {
+    let option = match name.strip_prefix("OPTION_").unwrap_or(name) {
+        "MODEL_ID" => "--model",
+        "TENSOR_PARALLEL_DEGREE" => "--tensor-parallel-size",
+        "PIPELINE_PARALLEL_DEGREE" => "--pipeline-parallel-size",
+        "MAX_ROLLING_BATCH_SIZE" => "--max-num-seqs",
+        "QUANTIZE" => "--quantization",
+        _ if name == "HF_MODEL_ID" => "--model",
+        "GPU_MEMORY_UTILIZATION"
+        | "MAX_MODEL_LEN"
+        | "DTYPE"
+        | "ENFORCE_EAGER"
+        | "KV_CACHE_DTYPE"
+        | "MAX_NUM_SEQS"
+        | "MAX_NUM_BATCHED_TOKENS"
+            if name.starts_with("OPTION_") =>
+        {
+            return name.strip_prefix("OPTION_").map(dashed);
+        }
+        _ => return None,
+    };
+    Some(option.to_owned())
+}
+
+/// The words that vLLM's parser gets in the end; `None` where it gets them as they are.
+pub(super) fn words<'w>(start: Start, context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>> {
+    match start {
+        Start::Wrapper(HUGGINGFACE) => Some(known_only(words)),
+        Start::Wrapper(KAITO) => kaito(context, words),
+        Start::Wrapper(RUNPOD) => {
+            let variable = context.invocation.environment.get("VLLM_EXTRA_ARGS")?;
+            let mut all = words.to_vec();
+            match &variable.value {
+                Ok(text) => all.extend(split(text)),
+                Err(reason) => all.push(Word {
+                    certainty: Certainty::Many,
+                    reason: Some(Cow::Owned(reason.clone())),
+                    ..Word::literal("VLLM_EXTRA_ARGS")
+                }),
+            }
+            Some(all)
+        }
+        _ => None,
+    }
+}
+
+fn owned<'w>(text: String) -> Word<'w> {
+    Word {
+        text: Cow::Owned(text),
+        ..Word::literal("")
+    }
+}
+
+/// Words as Python's `shlex` splits them, without its escapes.
+fn split<'w>(text: &str) -> Vec<Word<'w>> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quote = None;
+    for c in text.chars() {
+        match quote {
+            Some(mark) if c == mark => quote = None,
+            None if c == '\'' || c == '"' => {
+                word.get_or_insert_default();
+                quote = Some(c);
+            }
+            None if c.is_whitespace() => words.extend(word.take().map(owned)),
+            _ => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word.map(owned));
+    words
+}
+
+/// Its parser knows the options of vLLM with dashes and its own with underscores, and drops every other word without
+/// a word of warning. The model is what its own options say.
+fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
+    let mut kept = Vec::with_capacity(words.len());
+    let mut model: Option<Word<'w>> = None;
+    let mut has_id = false;
+    let mut index = 0;
+    while let Some(word) = words.get(index) {
+        index += 1;
+        let (name, value) = match word.text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (&*word.text, None),
+        };
+        let whole = match word.certainty {
+            Certainty::Known => true,
+            // The name is known, its value perhaps not.
+            Certainty::From(at) => at > name.len(),
+            Certainty::Many => false,
+        };
+        if !whole || !name.starts_with("--") || name.len() == 2 {
+            kept.push(word.clone());
+            continue;
+        }
+        let follows = words.get(index).filter(|next| !next.text.starts_with('-'));
+        let own = match name {
+            "--model_id" | "--model_dir" => "--model",
+            "--max_model_len" | "--max_length" => "--max-model-len",
+            "--model" => "",
+            _ if name.contains('_') => "",
+            _ => {
+                kept.push(word.clone());
+                continue;
+            }
+        };
+        let mut meant = match (value, follows) {
+            (Some(value), _) => Word {
+                text: Cow::Owned(format!("{own}={value}")),
+                ..word.clone()
+            },
+            (None, Some(next)) => {
+                index += 1;
+                Word {
+                    text: Cow::Owned(format!("{own}={}", next.text)),
+                    ..next.clone()
+                }
+            }
+            (None, None) => continue,
+        };
+        if let (Certainty::From(at), Some(_)) = (meant.certainty, value) {
+            meant.certainty = Certainty::From((at + own.len()).saturating_sub(name.len()));
+        } else if let Certainty::From(at) = meant.certainty {
+            meant.certainty = Certainty::From(at + own.len() + 1);
+        }
+        meant.span = None;
+        if own == "--model" {
+            // The identity wins over the folder.
+            if name == "--model_id" || !has_id {
+                has_id |= name == "--model_id";
+                model = Some(meant);
+            }
+        } else if !own.is_empty() {
+            kept.push(meant);
+        }
+    }
+    let unknown = kept.iter().any(|word| word.certainty == Certainty::Many);
+    match model {
+        Some(model) => kept.insert(0, model),
+        None if unknown => {}
+        None => kept.insert(0, owned("--model=/mnt/models".to_owned())),
+    }
+    kept
+}
+
+/// VG108: options that the parser drops because they are spelt with underscores.
+pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding> {
+    let newest = options::releases().len().saturating_sub(1);
+    let Some(release) = options::release(newest, Entrypoint::ApiServer) else {
+        return Vec::new();
+    };
+    let mut findings = Vec::new();
+    for word in words {
+        let name = word.text.split('=').next().unwrap_or_default();
+        let own = ["--model_id", "--model_dir", "--model_name", "--max_model_len"].contains(&name);
+        if own || !name.starts_with("--") || !name.contains('_') {
+            continue;
+        }
+        let meant = name.replace('_', "-");
+        if release.named(&meant).is_some() && findings.len() < 8 {
+            let message = format!("{name} is dropped without a word by huggingfaceserver; write {meant}");
+            findings.push(Finding::new(Code::Vg108, word.item.path(&context.path), message));
+        }
+    }
+    findings
+}
+
+/// The section `vllm` of its configuration file comes after the command line, and so wins.
+fn kaito<'w>(context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>> {
+    // Without the file the command line is the best that is known; `unread_file` says so.
+    let text = context.file(kaito_file(words)?).ok()?;
+    let file: serde_json::Value = serde_saphyr::from_str(text).ok()?;
+    let section = file.get("vllm").and_then(serde_json::Value::as_object);
+    let mut all = words.to_vec();
+    for (key, value) in section.into_iter().flatten() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        all.push(owned(format!("--{key}={value}")));
+    }
+    Some(all)
+}
+
+/// The file of `--kaito-config-file`.
+fn kaito_file<'v>(words: &'v [Word<'_>]) -> Option<&'v str> {
+    const NAME: &str = "--kaito-config-file";
+    words.iter().enumerate().find_map(|(index, word)| {
+        let rest = word.text.strip_prefix(NAME)?;
+        match rest.strip_prefix('=') {
+            Some(path) => Some(path),
+            None if rest.is_empty() => words.get(index + 1).map(|word| &*word.text),
+            None => None,
+        }
+    })
+}
+
+/// A configuration file that may override the command line, and cannot be read.
+pub(super) fn unread_file(context: &Context<'_>, words: &[Word<'_>]) -> Option<Unresolved> {
+    let path = kaito_file(words)?;
+    let reason = context.file(path).err()?;
+    Some(Unresolved {
+        field: "kaito-config-file".to_owned(),
+        reason: format!("the file {path} may override the command line: {reason}"),
+        decides_memory: false,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(text: &str) -> String {
+        let words: Vec<Word<'_>> = text.split(' ').map(Word::literal).collect();
+        let kept = known_only(&words);
+        kept.iter().map(|word| &*word.text).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn underscores_of_other_options_are_dropped() {
+        assert_eq!(
+            line("--model_name=x --model_id=a/b --gpu_memory_utilization=0.3 --max-num-seqs 4"),
+            "--model=a/b --max-num-seqs 4"
+        );
+        assert_eq!(
+            line("--gpu_memory_utilization 0.3 --gpu-memory-utilization 0.4 --max_model_len 512"),
+            "--model=/mnt/models --gpu-memory-utilization 0.4 --max-model-len=512"
+        );
+        assert_eq!(line("--model_dir=/a --model_id x"), "--model=x");
+    }
+
+    #[test]
+    fn extra_words_are_split_at_blanks_outside_quotes() {
+        let words = split("--a 'b c' --d=\"e f\"  ''");
+        let texts: Vec<&str> = words.iter().map(|word| &*word.text).collect();
+        assert_eq!(texts, ["--a", "b c", "--d=e f", ""]);
+    }
+}

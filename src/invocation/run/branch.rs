@@ -1,0 +1,229 @@
+//! Which commands of a script run: branches, `&&`, `||`, and questions whose answer is known.
+
+use super::super::Certainty;
+use super::super::shell::{Kind, Token};
+use super::{Runner, Site};
+
+/// Whether a command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Run {
+    Yes,
+    No,
+    Perhaps,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    True,
+    False,
+    /// A step of the way: where it fails, nothing after it matters.
+    Step,
+    Open,
+}
+
+/// One `if` or loop that is open.
+struct Branch {
+    /// Whether what is around it runs.
+    around: Run,
+    /// Whether the present section runs.
+    section: Run,
+    /// Whether an earlier section of it ran.
+    taken: Run,
+    is_loop: bool,
+}
+
+/// The state of a list of commands.
+pub(super) struct Flow {
+    branches: Vec<Branch>,
+    last: Outcome,
+    operator: &'static str,
+    negated: bool,
+}
+
+impl Default for Flow {
+    fn default() -> Self {
+        Self {
+            branches: Vec::new(),
+            last: Outcome::Step,
+            operator: "",
+            negated: false,
+        }
+    }
+}
+
+impl Flow {
+    pub(super) fn begin(&mut self) {
+        let around = self.enclosing();
+        self.branches.push(Branch {
+            around,
+            section: Run::Yes,
+            taken: Run::No,
+            is_loop: false,
+        });
+        self.operator = "";
+    }
+
+    pub(super) fn begin_loop(&mut self) {
+        let around = self.enclosing();
+        self.branches.push(Branch {
+            around,
+            section: Run::Perhaps,
+            taken: Run::Perhaps,
+            is_loop: true,
+        });
+        self.operator = "";
+    }
+
+    /// The question is answered; its branch begins.
+    pub(super) fn then(&mut self) {
+        let answer = match self.last {
+            Outcome::True => Run::Yes,
+            Outcome::False => Run::No,
+            Outcome::Step | Outcome::Open => Run::Perhaps,
+        };
+        let branch = self.branches.last_mut().filter(|branch| !branch.is_loop);
+        if let Some(branch) = branch.filter(|branch| branch.section != Run::No) {
+            branch.section = match (branch.section, answer) {
+                (Run::Perhaps, Run::Yes) => Run::Perhaps,
+                (_, answer) => answer,
+            };
+            branch.taken = match (branch.taken, branch.section) {
+                (Run::Yes, _) | (_, Run::Yes) => Run::Yes,
+                (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
+                _ => Run::No,
+            };
+        }
+        self.operator = "";
+    }
+
+    /// `else`, or `elif` whose question comes now.
+    pub(super) fn otherwise(&mut self) {
+        if let Some(branch) = self.branches.last_mut().filter(|branch| !branch.is_loop) {
+            branch.section = match branch.taken {
+                Run::Yes => Run::No,
+                Run::Perhaps => Run::Perhaps,
+                Run::No => Run::Yes,
+            };
+        }
+        self.operator = "";
+    }
+
+    pub(super) fn end(&mut self) {
+        self.branches.pop();
+        self.last = Outcome::Step;
+    }
+
+    pub(super) fn negate(&mut self) {
+        self.negated = true;
+    }
+
+    /// The operator before the command at hand.
+    pub(super) fn behind(&self) -> &'static str {
+        self.operator
+    }
+
+    pub(super) fn after(&mut self, operator: &'static str) {
+        self.operator = operator;
+        self.negated = false;
+    }
+
+    /// Whether the command at hand runs.
+    pub(super) fn runs(&self) -> Run {
+        let joined = match (self.operator, self.last) {
+            ("&&", Outcome::False) | ("||", Outcome::True) => Run::No,
+            ("&&", Outcome::Open) | ("||", Outcome::Open | Outcome::Step) => Run::Perhaps,
+            _ => Run::Yes,
+        };
+        both(joined, self.enclosing())
+    }
+
+    /// Whether the present section runs, with all that it stands in.
+    fn enclosing(&self) -> Run {
+        let innermost = self.branches.last();
+        innermost.map_or(Run::Yes, |branch| both(branch.around, branch.section))
+    }
+
+    /// A question was asked.
+    pub(super) fn answer(&mut self, answer: Option<bool>, conditional: bool) {
+        let joined = !self.operator.is_empty() && matches!(self.operator, "&&" | "||");
+        self.last = match answer {
+            Some(yes) if !(conditional && joined) => {
+                if yes == self.negated {
+                    Outcome::False
+                } else {
+                    Outcome::True
+                }
+            }
+            _ => Outcome::Open,
+        };
+    }
+
+    /// A program was started.
+    pub(super) fn step(&mut self, conditional: bool) {
+        let open = conditional && self.operator == "&&" || self.negated;
+        self.last = if open { Outcome::Open } else { Outcome::Step };
+    }
+}
+
+/// What runs only where two things do.
+fn both(one: Run, other: Run) -> Run {
+    match (one, other) {
+        (Run::No, _) | (_, Run::No) => Run::No,
+        (Run::Perhaps, _) | (_, Run::Perhaps) => Run::Perhaps,
+        _ => Run::Yes,
+    }
+}
+
+impl Runner<'_, '_> {
+    /// The answer to `[ … ]`, `[[ … ]]` or `test …`, where every value in it is known.
+    pub(super) fn question(&mut self, command: &[Token], site: Site) -> Option<bool> {
+        let mut words = Vec::with_capacity(command.len());
+        for token in command {
+            let Kind::Word { pieces, .. } = &token.kind else {
+                return None;
+            };
+            let word = self.joined(pieces, site);
+            if word.certainty != Certainty::Known {
+                return None;
+            }
+            words.push(word.text.into_owned());
+        }
+        let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
+        if words.first().is_some_and(|word| *word != "test") {
+            words.pop().filter(|last| matches!(*last, "]" | "]]"))?;
+        }
+        let mut words = words.get(1..)?;
+        let mut negated = false;
+        while let Some(rest) = words.strip_prefix(&["!"]) {
+            words = rest;
+            negated = !negated;
+        }
+        let answer = match words {
+            [text] | ["-n", text] => !text.is_empty(),
+            ["-z", text] => text.is_empty(),
+            [left, operator, right] => {
+                let numbers = || {
+                    Some((
+                        left.trim().parse::<i64>().ok()?,
+                        right.trim().parse::<i64>().ok()?,
+                    ))
+                };
+                match *operator {
+                    "=" | "==" | "!=" if !right.contains(['*', '?', '[']) => {
+                        (left == right) == (*operator != "!=")
+                    }
+                    "-eq" => numbers().map(|(left, right)| left == right)?,
+                    "-ne" => numbers().map(|(left, right)| left != right)?,
+                    "-gt" => numbers().map(|(left, right)| left > right)?,
+                    "-ge" => numbers().map(|(left, right)| left >= right)?,
+                    "-lt" => numbers().map(|(left, right)| left < right)?,
+                    "-le" => numbers().map(|(left, right)| left <= right)?,
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        Some(answer != negated)
+    }
+}

@@ -50,7 +50,13 @@ impl From<crate::manifest::ManifestError> for Failure {
 
 impl From<crate::policy::PolicyErrors> for Failure {
     fn from(errors: crate::policy::PolicyErrors) -> Self {
-        Self(errors.to_string())
+        // Each is a finding about a policy, and has its code and page as any other.
+        let lines: Vec<String> = errors
+            .0
+            .iter()
+            .map(|error| format!("{}: {error}", crate::finding::Code::Vg903))
+            .collect();
+        Self(lines.join("\n"))
     }
 }
 

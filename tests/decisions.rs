@@ -790,3 +790,26 @@ fn proposals_cost_no_joint_search_each() {
     assert!(!verdict.admit);
     fixes_hold(&mut cluster, &object, &verdict);
 }
+
+#[test]
+fn a_namespace_cannot_fill_the_ledger_with_pods_that_are_never_stored() {
+    let mut cluster = Cluster::new();
+    for index in 0..130 {
+        cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
+    }
+    for index in 0..1_000 {
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.03")).admit);
+    }
+    let verdict = cluster.create(&pod("one-more", "0.03"));
+    assert!(!verdict.admit);
+    assert!(has(&verdict, Code::Vg902));
+    golden("vg902-pods-never-seen", &message::refusal(&verdict));
+    let mut elsewhere = pod("elsewhere", "0.03");
+    elsewhere["metadata"]["namespace"] = json!("team-b");
+    assert!(cluster.create(&elsewhere).admit, "other namespaces go on");
+    // Once one is seen there is room for one more.
+    let mut seen = pod("p0", "0.03");
+    seen["metadata"]["uid"] = json!("uid-1");
+    cluster.see(&seen);
+    assert!(cluster.create(&pod("one-more", "0.03")).admit);
+}

@@ -11,7 +11,7 @@ use super::{
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Standing};
 use crate::device::Pool;
-use crate::finding::{Code, FieldPath, Finding, Severity};
+use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::room::may_meet;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
@@ -46,10 +46,17 @@ pub(super) fn judge(
             .map(|finding| under(&policy, finding)),
     );
     let of_kind = survey.findings(demand, &template);
-    let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
+    let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
 
     let is_update = question.operation == Operation::Update;
+    if !is_update
+        && survey.takes_shared()
+        && let Some(finding) = too_many_unseen(question, ledger)
+    {
+        blocked = true;
+        verdict.findings.push(under(&policy, finding));
+    }
     let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
@@ -131,6 +138,32 @@ fn name_of(pod: &Pod) -> String {
         return format!("{}{}", pod.metadata.generate_name, pod.metadata.uid);
     }
     pod.metadata.name.clone()
+}
+
+/// Reservations of bare pods that a namespace may have at once. The API server has fewer requests under way, so more of
+/// them were not stored, or what was stored is not shown to us: either way devices would fill with phantoms.
+const MOST_UNSEEN: usize = 1_000;
+
+/// A namespace that creates bare pods faster than they are seen. A controller's pods are bounded by what it wants.
+fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
+    let pod = &question.workload.pod;
+    let namespace = &question.workload.object.namespace;
+    if controller_of(&pod.metadata).is_some() || ledger.reserved() < MOST_UNSEEN {
+        return None;
+    }
+    let unseen = ledger.unseen_without_controller(namespace);
+    (unseen >= MOST_UNSEEN).then(|| {
+        Finding::new(
+            Code::Vg902,
+            FieldPath::new("metadata"),
+            format!(
+                "{unseen} admitted pods of namespace {} have not been shown by the API server yet; try again once they \
+                 are, or in a minute",
+                short(namespace)
+            ),
+        )
+        .number("unseen", Number::Count(u64::try_from(unseen).unwrap_or(u64::MAX)))
+    })
 }
 
 /// What the search for a place came to.

@@ -211,6 +211,13 @@ impl Ledger {
             .filter_map(|uid| self.holders.get(uid))
     }
 
+    /// How many reservations of bare pods of a namespace wait to be seen.
+    pub(crate) fn unseen_without_controller(&self, namespace: &str) -> usize {
+        self.reservations()
+            .filter(|holder| holder.controller.is_none() && *holder.namespace == *namespace)
+            .count()
+    }
+
     /// How many reservations wait to be seen.
     #[must_use]
     pub fn reserved(&self) -> usize {

@@ -23,7 +23,7 @@ pub(crate) fn short(name: &str) -> String {
     shortened(name, LONGEST_NAME)
 }
 
-/// A text of at most `most` characters: whole, or its beginning and `…`.
+/// A text: whole, or its first `most` characters and `…`.
 pub(crate) fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

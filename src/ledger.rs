@@ -493,10 +493,6 @@ impl Ledger {
         self.freed(&place);
         Some(place)
     }
-
-    fn move_to(&mut self, uid: &Arc<str>, node: &str) {
-        self.account(uid, node);
-    }
 }
 
 /// Takes an entry out of a set of a map, and the set with its last entry.

@@ -175,7 +175,8 @@ pub(crate) fn first_line(text: &str) -> String {
     line
 }
 
-fn cut(text: &str, most: usize) -> String {
+/// At most `most` characters; what is cut ends in `…`.
+pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();
     }

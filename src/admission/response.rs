@@ -131,7 +131,7 @@ impl<'a> Answer<'a> {
             outcome: "Failure",
             code: 403,
             reason: "Forbidden",
-            message: not_empty(cut(&message::refusal(verdict), LONGEST_MESSAGE)),
+            message: not_empty(message::cut(&message::refusal(verdict), LONGEST_MESSAGE)),
             details: Details::of(object, causes(verdict)),
         });
         let mut answer = Self::new(uid, verdict.admit, status);
@@ -158,8 +158,8 @@ impl<'a> Answer<'a> {
         let message = message::first_line(&malformed.to_string());
         let cause = Cause {
             reason: "FieldValueInvalid",
-            message: cut(&message::one_line(&malformed.message), LONGEST_MESSAGE),
-            field: cut(&message::one_line(&malformed.path), LONGEST_FIELD),
+            message: message::cut(&message::one_line(&malformed.message), LONGEST_MESSAGE),
+            field: message::cut(&message::one_line(&malformed.path), LONGEST_FIELD),
         };
         let status = Status {
             outcome: "Failure",
@@ -256,8 +256,8 @@ fn causes(verdict: &Verdict) -> Vec<Cause> {
         .filter(|finding| finding.severity == Severity::Warning);
     let cause = |finding: &crate::finding::Finding| Cause {
         reason: finding.code.as_str(),
-        message: cut(&message::one_line(&finding.message), LONGEST_CAUSE),
-        field: cut(
+        message: message::cut(&message::one_line(&finding.message), LONGEST_CAUSE),
+        field: message::cut(
             &message::one_line(FieldPath::as_str(&finding.path)),
             LONGEST_FIELD,
         ),
@@ -323,19 +323,7 @@ fn warning(text: &str) -> String {
         .chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    cut(line.trim(), LONGEST_WARNING)
-}
-
-/// At most `longest` characters; what is cut ends in `…`.
-fn cut(text: &str, longest: usize) -> String {
-    match text.char_indices().nth(longest) {
-        None => text.to_owned(),
-        Some(_) => text
-            .chars()
-            .take(longest.saturating_sub(1))
-            .chain(std::iter::once('…'))
-            .collect(),
-    }
+    message::cut(line.trim(), LONGEST_WARNING)
 }
 
 #[cfg(test)]

@@ -43,9 +43,9 @@ pub(super) fn for_pod(
     overlay: &Overlay<'_>,
     findings: &mut [Finding],
 ) {
+    let pod = &question.workload.pod;
+    let spec = constraints(pod);
     let passes = |changed: &Arc<Demand>| {
-        let pod = &question.workload.pod;
-        let spec = constraints(pod);
         let survey = Survey::of(
             ledger,
             changed,
@@ -55,7 +55,10 @@ pub(super) fn for_pod(
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
         !refused(question, changed, &survey)
-            && (!survey.takes_shared() || overlay.find(&survey.ask(spec), &BTreeSet::new()).is_some())
+            && (!survey.takes_shared()
+                || overlay
+                    .find(&survey.ask(spec.clone()), &BTreeSet::new())
+                    .is_some())
     };
     let fixes = for_errors(question, demand, survey, findings, &passes);
     attach(findings, fixes, survey);

@@ -49,8 +49,7 @@ pub(super) struct Survey<'a> {
     offered: bool,
     /// Whether any node that offers it has enough slots altogether.
     large_enough: bool,
-    /// Most slots that a node offers of each resource.
-    most: BTreeMap<String, u32>,
+    ledger: &'a Ledger,
     /// Slots that the pod asks for at once, by resource.
     asked: BTreeMap<Arc<str>, u32>,
 }
@@ -70,14 +69,10 @@ impl<'a> Survey<'a> {
             refusing: Vec::new(),
             offered: false,
             large_enough: false,
-            most: BTreeMap::new(),
+            ledger,
             asked: BTreeMap::new(),
         };
         for (index, class) in ledger.nodes.classes() {
-            for pool in &class.pools {
-                let most = survey.most.entry(pool.resource.to_string()).or_default();
-                *most = (*most).max(pool.slots);
-            }
             if demand
                 .resources()
                 .any(|resource| class.pool_index(resource).is_none())
@@ -122,6 +117,18 @@ impl<'a> Survey<'a> {
             }
         }
         survey
+    }
+
+    /// Most slots that a node offers of each resource; only refusals ask for it.
+    fn most(&self) -> BTreeMap<&'a str, u32> {
+        let mut most: BTreeMap<&str, u32> = BTreeMap::new();
+        for (_, class) in self.ledger.nodes.classes() {
+            for pool in &class.pools {
+                let slots = most.entry(&pool.resource).or_default();
+                *slots = (*slots).max(pool.slots);
+            }
+        }
+        most
     }
 
     /// The question for a place among the accepting kinds.
@@ -211,21 +218,18 @@ impl<'a> Survey<'a> {
     }
 
     fn not_offered(&self, demand: &Demand) -> Finding {
+        let most = self.most();
         let missing = demand
             .claims
             .iter()
-            .find(|claim| !self.most.contains_key(&*claim.resource));
+            .find(|claim| !most.contains_key(&*claim.resource));
         let path = missing
             .or(demand.claims.first())
             .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
         let text = match missing {
             Some(claim) => {
-                let offered: Vec<&str> = self.most.keys().map(String::as_str).take(MOST_NAMED).collect();
-                let more = if self.most.len() > MOST_NAMED {
-                    " and more"
-                } else {
-                    ""
-                };
+                let offered: Vec<&str> = most.keys().copied().take(MOST_NAMED).collect();
+                let more = if most.len() > MOST_NAMED { " and more" } else { "" };
                 if offered.is_empty() {
                     format!(
                         "no node offers {}; no node of the cluster offers GPUs",
@@ -248,7 +252,8 @@ impl<'a> Survey<'a> {
     }
 
     fn too_small(&self, demand: &Demand) -> Finding {
-        let most = |resource: &str| self.most.get(resource).copied().unwrap_or(0);
+        let offered = self.most();
+        let most = |resource: &str| offered.get(resource).copied().unwrap_or(0);
         let above = self
             .asked
             .iter()

@@ -58,7 +58,7 @@ impl Ledger {
             self.take_out(&other);
         }
         for (moved, to) in &reservation.moves {
-            self.move_to(moved, to);
+            self.account(moved, to);
         }
         if self.holders.get(&uid).is_some_and(|holder| holder.seen) {
             self.raise(&uid, reservation, now);

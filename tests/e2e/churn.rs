@@ -73,7 +73,24 @@ fn churn_a_pod_is_replaced_under_its_name_at_once() {
         s.delete(name, 0);
         s.create(&Pod::vllm(name, "0.30"))
             .admitted(&format!("{name} again in round {round}"));
-        s.create(&Pod::vllm("d", "0.30")).denied("a fourth", &["VG201"]);
+        let fourth = s.create(&Pod::vllm("d", "0.30"));
+        if !fourth.is_success() {
+            fourth.denied("a fourth", &["VG201"]);
+            continue;
+        }
+        // kwok ends pods by name, and at times takes the new pod for the one that it was told of. Then a place was free;
+        // beside three pods there is none.
+        let pods = s.list();
+        assert!(
+            pods.len() <= 3,
+            "a fourth was admitted beside three in round {round}"
+        );
+        s.delete("d", 0);
+        for name in ["a", "b", "c"] {
+            if !pods.iter().any(|pod| pod["metadata"]["name"] == name) {
+                s.create_eventually(&Pod::vllm(name, "0.30"), 10);
+            }
+        }
     }
     // The name is taken: the API server's own answer, and nothing is lost by asking.
     let answer = s.create(&Pod::vllm("a", "0.30"));

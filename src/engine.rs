@@ -26,6 +26,7 @@ mod ray;
 mod read;
 mod reader;
 mod refusals;
+mod serving;
 pub mod sglang;
 mod tei;
 mod tensorrt_llm;
@@ -35,6 +36,7 @@ mod variables;
 pub mod vllm;
 
 pub use read::{config_maps, read};
+pub use serving::{Adapters, Draft, Serving};
 
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -357,6 +359,8 @@ pub struct Reading {
     pub kv_cache_dtype: Option<String>,
     /// Whether CUDA graphs are off (they lie outside the request before vLLM 0.20).
     pub eager: bool,
+    /// What else decides how much memory the model wants.
+    pub serving: Serving,
     /// What could not be read.
     pub unresolved: Vec<Unresolved>,
     /// What to tell about the invocation by itself (VG101, 103, 104, 107, 109). Paths are below the pod.

@@ -359,6 +359,7 @@ mod tests {
             dtype: Some("auto".into()),
             kv_cache_dtype: Some("auto".into()),
             eager: false,
+            serving: crate::engine::Serving::default(),
             unresolved: vec![Unresolved {
                 field: "gpu-memory-utilization".into(),
                 reason: "ConfigMap \"settings\" is not in the input".into(),

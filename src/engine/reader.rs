@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::image::Image;
 use super::{
     Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading, Resolvable,
-    Sources, Starts, Unresolved, Version,
+    Serving, Sources, Starts, Unresolved, Version,
 };
 use crate::device;
 use crate::finding::{Code, FieldPath, Finding};
@@ -64,6 +64,7 @@ impl<'c> Context<'c> {
             dtype: None,
             kv_cache_dtype: None,
             eager: false,
+            serving: Serving::default(),
             unresolved: Vec::new(),
             findings: Vec::new(),
             fraction_edit: None,

@@ -1,0 +1,61 @@
+//! What an invocation says about serving a model, beside its memory request: sizes of batches, caches and adapters.
+
+/// Options that decide how much memory a model wants. `None` stands for the release's own default, which can depend on
+/// the device; a value that is written and cannot be read stands in [`super::Reading::unresolved`] by its option.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// Sequences that run at once.
+    pub max_num_seqs: Option<u64>,
+    /// Tokens of one forward pass (vLLM's `--max-num-batched-tokens`, SGLang's `--chunked-prefill-size`, TEI's
+    /// `--max-batch-tokens`, llama.cpp's physical batch).
+    pub max_num_batched_tokens: Option<u64>,
+    /// Tokens of one block of the KV cache.
+    pub block_size: Option<u64>,
+    /// Size of the KV cache in bytes for each device, where it is stated instead of a fraction.
+    pub kv_cache_bytes: Option<u64>,
+    /// Bytes of weights for each device that stay in host memory.
+    pub cpu_offload_bytes: Option<u64>,
+    /// Whether experts are spread over the devices whole, not sliced.
+    pub expert_parallel: bool,
+    /// Whether long prompts are cut into pieces; the release's default where absent.
+    pub chunked_prefill: Option<bool>,
+    /// LoRA adapters that are held at once.
+    pub adapters: Option<Adapters>,
+    /// Speculative decoding.
+    pub draft: Option<Draft>,
+    /// Whether images, video and audio are switched off, so that no tower is profiled.
+    pub text_only: bool,
+    /// Whether every layer's cache is kept at full length (`--disable-hybrid-kv-cache-manager`, some connectors).
+    pub full_length_cache: bool,
+    /// Whether graphs are estimated within the budget (`VLLM_MEMORY_PROFILER_ESTIMATE_CUDAGRAPHS`); the release's
+    /// default where absent.
+    pub estimates_graphs: Option<bool>,
+    /// Format of the weights as the load format says (`gguf`, `bitsandbytes`), where it does.
+    pub load_format: Option<String>,
+    /// Layers on the device; all where absent (llama.cpp's `--gpu-layers`).
+    pub gpu_layers: Option<u64>,
+    /// Type of the cached values where it differs from that of the keys (llama.cpp).
+    pub value_cache_dtype: Option<String>,
+    /// Options that change the model itself in a way that is not read (`--hf-overrides`).
+    pub overrides: Vec<&'static str>,
+}
+
+/// LoRA adapters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Adapters {
+    /// Adapters in device memory at once.
+    pub count: u64,
+    /// Largest rank.
+    pub rank: u64,
+}
+
+/// Speculative decoding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Draft {
+    /// How drafts are made (`mtp`, `eagle3`, `ngram`, `draft_model`), as written.
+    pub method: Option<String>,
+    /// The draft model, where there is one.
+    pub model: Option<String>,
+    /// Tokens that are drafted at once.
+    pub tokens: Option<u64>,
+}

@@ -329,7 +329,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::Version;
+    use crate::engine::{Serving, Version};
     use crate::finding::FieldPath;
     use crate::units::Fraction;
 
@@ -359,7 +359,7 @@ mod tests {
             dtype: Some("auto".into()),
             kv_cache_dtype: Some("auto".into()),
             eager: false,
-            serving: crate::engine::Serving::default(),
+            serving: Serving::default(),
             unresolved: vec![Unresolved {
                 field: "gpu-memory-utilization".into(),
                 reason: "ConfigMap \"settings\" is not in the input".into(),

@@ -26,6 +26,7 @@ mod ray;
 mod read;
 mod reader;
 mod refusals;
+mod releases;
 mod serving;
 pub mod sglang;
 mod tei;
@@ -36,6 +37,7 @@ mod variables;
 pub mod vllm;
 
 pub use read::{config_maps, read};
+pub use releases::Releases;
 pub use serving::{Adapters, Draft, Serving};
 
 /// The engine that a container runs.

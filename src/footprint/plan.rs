@@ -1,0 +1,302 @@
+//! Everything that an estimate depends on, settled: the model, its format, the engine's options and the device.
+
+use std::borrow::Cow;
+
+use super::device::Device;
+use super::interval::Interval;
+use super::shape::Parts;
+use super::{Unknown, vllm};
+use crate::engine::{Engine, Reading, Releases, Serving, Version};
+use crate::model::{Dtype, Format, Model};
+use crate::units::Fraction;
+
+/// Tokens of a block where nothing else is said.
+const BLOCK: u64 = 16;
+/// More ranks or stages than any engine starts.
+const MOST_RANKS: u32 = 4_096;
+/// Longer contexts, batches and sequence counts than this are no sizes.
+const MOST_TOKENS: u64 = 1 << 40;
+
+/// The longest context that is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// What the model declares.
+    Declared,
+    /// So many tokens.
+    Tokens(u64),
+    /// Whatever fits.
+    Auto,
+}
+
+/// Type of an element of the KV cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheType {
+    /// The model's own; some checkpoints declare 8 bits.
+    Auto,
+    /// 32 bits.
+    Float32,
+    /// 16 bits.
+    Float16,
+    /// 8 bits.
+    Fp8,
+    /// GGML's 8 bits with a scale for each 32.
+    Q8_0,
+    /// GGML's 5 bits with scale and offset.
+    Q5,
+    /// GGML's 4 bits with a scale for each 32.
+    Q4,
+    /// FP4 with a scale for each 16.
+    Nvfp4,
+    /// About 3 bits with their scales.
+    ThreeBit,
+}
+
+impl CacheType {
+    /// Reads an engine's own name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.trim().to_ascii_lowercase();
+        Some(match name.as_str() {
+            "auto" | "" => Self::Auto,
+            "float32" | "fp32" | "f32" => Self::Float32,
+            "bfloat16" | "bf16" | "float16" | "fp16" | "half" | "f16" => Self::Float16,
+            "q8_0" => Self::Q8_0,
+            "q5_0" | "q5_1" => Self::Q5,
+            "q4_0" | "q4_1" | "iq4_nl" => Self::Q4,
+            "nvfp4" | "fp4" | "fp4_e2m1" => Self::Nvfp4,
+            "int8" | "int8_per_token_head" => Self::Fp8,
+            _ if name.starts_with("fp8") => Self::Fp8,
+            _ if name.starts_with("turboquant_3bit") => Self::ThreeBit,
+            _ if name.starts_with("turboquant_4bit") => Self::Q4,
+            _ => return None,
+        })
+    }
+
+    /// Size of an element in sixteenths of a byte, scales included.
+    pub(super) const fn sixteenths(self) -> u64 {
+        match self {
+            Self::Float32 => 64,
+            Self::Auto | Self::Float16 => 32,
+            Self::Fp8 => 16,
+            Self::Q8_0 => 17,
+            Self::Q5 => 12,
+            Self::Q4 | Self::Nvfp4 => 9,
+            Self::ThreeBit => 7,
+        }
+    }
+}
+
+/// What is to be estimated.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The model.
+    pub model: &'a Model,
+    /// Format of its weights.
+    pub format: Format,
+    /// Who published these weights, where the name tells.
+    pub publisher: Option<Cow<'a, str>>,
+    /// The engine.
+    pub engine: Engine,
+    /// Its release, as far as it is known.
+    pub releases: Releases,
+    /// The device of each rank.
+    pub device: Device,
+    /// Tensor parallel size.
+    pub tensor: u32,
+    /// Pipeline parallel size.
+    pub pipeline: u32,
+    /// Data parallel size over all pods: replicas of the attention that share the experts.
+    pub data: u32,
+    /// Devices that the engine's processes use.
+    pub devices: u32,
+    /// The part of the device that the engine may use, in the engine's own sense; `None` where it has no such option.
+    pub fraction: Option<Fraction>,
+    /// The longest context.
+    pub length: Length,
+    /// Type of unpacked weights and activations where the invocation chooses it.
+    pub dtype: Option<Dtype>,
+    /// Type of the cache.
+    pub cache_type: CacheType,
+    /// Whether CUDA graphs are off.
+    pub eager: bool,
+    /// What else the invocation says.
+    pub serving: Serving,
+    /// The draft model, where its facts are known.
+    pub draft: Option<&'a Model>,
+}
+
+impl<'a> Plan<'a> {
+    /// Settles what a reading says, with the model's facts, for one device.
+    pub fn of(reading: &Reading, model: &'a Model, format: Format, device: Device) -> Result<Self, Unknown> {
+        // Whatever cannot be read could be anything.
+        if let Some(gap) = reading.unresolved.iter().find(|gap| decides(&gap.field)) {
+            return Err(Unknown::new(format!(
+                "{} cannot be resolved: {}",
+                gap.field, gap.reason
+            )));
+        }
+        if let Some(option) = reading.serving.overrides.first() {
+            return Err(Unknown::new(format!(
+                "{option} changes the model in a way that is not read"
+            )));
+        }
+        let length = match reading.max_model_len {
+            None => Length::Declared,
+            Some(-1) => Length::Auto,
+            Some(length) => match u64::try_from(length) {
+                Ok(length) if length > 0 && length <= MOST_TOKENS => Length::Tokens(length),
+                _ => return Err(Unknown::new(format!("a context of {length} tokens is none"))),
+            },
+        };
+        let cache_type = reading.kv_cache_dtype.as_deref().unwrap_or("auto");
+        let cache_type = CacheType::parse(cache_type)
+            .ok_or_else(|| Unknown::new(format!("the KV cache type {cache_type:?} is not known here")))?;
+        let dtype = match reading.dtype.as_deref().unwrap_or("auto") {
+            "auto" => None,
+            "float32" | "float" | "fp32" => Some(Dtype::Float32),
+            "float16" | "half" | "fp16" => Some(Dtype::Float16),
+            "bfloat16" | "bf16" => Some(Dtype::Bfloat16),
+            other => return Err(Unknown::new(format!("the type {other:?} is not known here"))),
+        };
+        let parallelism = &reading.parallelism;
+        for size in [parallelism.tensor, parallelism.pipeline, parallelism.data] {
+            if size == 0 || size > MOST_RANKS {
+                return Err(Unknown::new(format!("a parallel size of {size} is none")));
+            }
+        }
+        Ok(Self {
+            model,
+            format,
+            publisher: None,
+            engine: reading.engine,
+            releases: Releases::from(reading.version),
+            device,
+            tensor: parallelism.tensor,
+            pipeline: parallelism.pipeline,
+            data: parallelism.data.max(1),
+            devices: parallelism.devices.max(1),
+            fraction: reading.memory.fraction.clone(),
+            length,
+            dtype,
+            cache_type,
+            eager: reading.eager,
+            serving: reading.serving.clone(),
+            draft: None,
+        })
+    }
+
+    pub(super) fn tensor(&self) -> u64 {
+        u64::from(self.tensor.max(1))
+    }
+
+    /// Tokens of one block of the cache.
+    pub(super) fn block(&self) -> u64 {
+        self.serving
+            .block_size
+            .filter(|block| (1..=1 << 20).contains(block))
+            .unwrap_or(BLOCK)
+    }
+
+    /// The longest context in tokens that one request can have.
+    pub(super) fn longest(&self) -> u64 {
+        match self.length {
+            Length::Tokens(length) => length,
+            Length::Declared | Length::Auto => self.model.max_position_embeddings,
+        }
+    }
+
+    /// Whether the release is certainly older than this one.
+    pub(super) fn is_before(&self, release: Version) -> bool {
+        self.releases.last.is_some_and(|last| last < release)
+    }
+
+    /// Whether the release is certainly this one or a newer one.
+    pub(super) fn is_from(&self, release: Version) -> bool {
+        self.releases.first.is_some_and(|first| first >= release)
+    }
+
+    /// Tokens of one forward pass.
+    pub(super) fn batch_tokens(&self) -> Interval {
+        vllm::batch_tokens(self)
+    }
+
+    /// Whether a draft head with layers of its own runs beside the model.
+    pub(super) fn has_draft_layer(&self) -> bool {
+        self.serving.draft.as_ref().is_some_and(|draft| {
+            let method = draft.method.as_deref().unwrap_or("");
+            let unnamed = method.is_empty() && draft.model.is_none();
+            !unnamed && !matches!(method, "ngram" | "suffix" | "[ngram]")
+        })
+    }
+
+    /// Whether local layers certainly keep all tokens.
+    pub(super) fn keeps_all(&self) -> bool {
+        self.serving.full_length_cache || self.engine == Engine::Vllm && vllm::is_legacy(self) == Some(true)
+    }
+
+    /// Whether local layers may keep all tokens: chunked ones do by default, and releases before 0.11 were not settled.
+    pub(super) fn may_keep_all(&self) -> bool {
+        self.keeps_all()
+            || self.engine != Engine::Vllm
+            || self.model.attention_chunk_size.is_some()
+            || !self.is_from(Version::new(0, 11, 0))
+    }
+
+    /// Sizes of the weight files in this format, in bytes: the least and the most that is known of them. `None` where
+    /// the shape says it better.
+    pub(super) fn checkpoint(&self, parts: &Parts) -> Option<(u64, u64)> {
+        // What is loaded of these is padded, and the folder holds other formats as well.
+        if self.format == Format::Mxfp4 {
+            return None;
+        }
+        let publisher = self.publisher.as_deref();
+        let of_format = || {
+            self.model
+                .variants
+                .iter()
+                .filter(|variant| variant.format == self.format)
+                .filter_map(|variant| Some((variant.publisher.as_deref(), variant.checkpoint_bytes?)))
+        };
+        let same = |by: Option<&str>| {
+            by.zip(publisher)
+                .is_some_and(|(by, publisher)| by.eq_ignore_ascii_case(publisher))
+        };
+        if let Some((_, bytes)) = of_format().find(|(by, _)| same(*by)) {
+            return Some((bytes, bytes));
+        }
+        if parts.explained && !self.keeps_some_plain(parts) {
+            return None;
+        }
+        if self.model.released == Some(self.format) {
+            return self.model.checkpoint_bytes.map(|bytes| (bytes, bytes));
+        }
+        // One publisher's size says little of another's where publishers differ in what they pack.
+        if publisher.is_some() && of_format().all(|(by, _)| by.is_some()) {
+            return None;
+        }
+        let least = of_format().map(|(_, bytes)| bytes).min()?;
+        let most = of_format().map(|(_, bytes)| bytes).max()?;
+        Some((least, most))
+    }
+
+    /// Whether publishers of this format leave different parts of such a model at 16 bits.
+    pub(super) fn keeps_some_plain(&self, parts: &Parts) -> bool {
+        let four_bit_latent = self.model.latent.is_some() && self.format == Format::Nvfp4;
+        self.format.is_packed()
+            && !self.format.is_gguf()
+            && (self.model.tower || self.model.recurrent.is_some() || !parts.explained || four_bit_latent)
+    }
+}
+
+/// Whether an estimate hangs on a field that could not be read.
+fn decides(field: &str) -> bool {
+    const HARMLESS: [&str; 6] = [
+        "gpu-memory-utilization",
+        "argv",
+        "data-parallel-size",
+        "served-model-name",
+        "port",
+        "host",
+    ];
+    !HARMLESS.contains(&field)
+}

@@ -26,8 +26,7 @@ impl Options<'_> {
         match self.context.variable(self.command, variable)? {
             Ok(text) => Some(text),
             Err(reason) => {
-                let field = if names.is_empty() { variable } else { field(names) };
-                note(reading, field, reason);
+                note(reading, field(names, variable), reason);
                 None
             }
         }
@@ -40,7 +39,7 @@ impl Options<'_> {
         if int.is_none() {
             note(
                 reading,
-                field(names),
+                field(names, variable),
                 format!("{} is no whole number", shown(&text)),
             );
         }
@@ -50,13 +49,13 @@ impl Options<'_> {
     /// The same as a number from zero on.
     pub(super) fn number(self, reading: &mut Reading, names: &[&str], variable: &str) -> Option<u64> {
         let text = self.text(reading, names, variable)?;
-        number(reading, field(names), &text)
+        number(reading, field(names, variable), &text)
     }
 
     /// The same as a number of at least one.
     pub(super) fn count(self, reading: &mut Reading, names: &[&str], variable: &str) -> Option<u64> {
         let text = self.text(reading, names, variable)?;
-        count(reading, field(names), &text)
+        count(reading, field(names, variable), &text)
     }
 
     /// Whether a flag without a value is on, by a word or by a variable that says so.
@@ -70,7 +69,7 @@ impl Options<'_> {
         match self.context.variable(self.command, variable) {
             Some(Ok(text)) => means_yes(&text) == Some(true),
             Some(Err(reason)) => {
-                note(reading, field(names), reason);
+                note(reading, field(names, variable), reason);
                 false
             }
             None => false,
@@ -126,6 +125,9 @@ pub(super) fn note(reading: &mut Reading, field: &str, reason: String) {
     });
 }
 
-fn field<'n>(names: &[&'n str]) -> &'n str {
-    names.first().map_or("", |name| name.trim_start_matches('-'))
+/// The name of an option in notes: its first one, else that of its variable.
+fn field<'n>(names: &[&'n str], variable: &'n str) -> &'n str {
+    names
+        .first()
+        .map_or(variable, |name| name.trim_start_matches('-'))
 }

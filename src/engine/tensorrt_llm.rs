@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::image::Image;
-use super::plain::Options;
+use super::plain::{self, Options};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unresolved};
 use crate::invocation::prefix::Program;
@@ -66,7 +66,13 @@ impl Reader for TensorRtLlm {
         if let Some(file) = reading.option(words, &files) {
             match context.file(&file) {
                 Ok(text) => {
-                    options = serde_saphyr::from_str(text).unwrap_or_default();
+                    if let Ok(map) = serde_saphyr::from_str(text) {
+                        options = map;
+                    } else {
+                        reading.serving.open = true;
+                        let reason = format!("the file {file} is not valid YAML");
+                        plain::note(&mut reading, "config", reason);
+                    }
                     if let Some(fraction) = word(&options, "/kv_cache_config/free_gpu_memory_fraction") {
                         reading.memory.value = Some(fraction);
                         reading.memory.source = MemorySource::ConfigFile;

@@ -147,7 +147,9 @@ fn draft(options: Options<'_>, reading: &mut Reading) -> Option<Draft> {
     Some(Draft {
         method,
         model,
-        tokens: options.number(reading, &tokens, "LLAMA_ARG_DRAFT_MAX"),
+        tokens: options
+            .number(reading, &tokens, "LLAMA_ARG_DRAFT_MAX")
+            .or_else(|| options.number(reading, &[], "LLAMA_ARG_SPEC_DRAFT_N_MAX")),
     })
 }
 

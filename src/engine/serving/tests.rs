@@ -41,7 +41,7 @@ fn readings(mut container: Value, file: &str) -> Vec<Reading> {
 }
 
 /// The one reading of a container.
-fn reading(container: Value, file: &str) -> Reading {
+fn reading(container: &Value, file: &str) -> Reading {
     let mut all = readings(container.clone(), file);
     assert_eq!(all.len(), 1, "{container}");
     all.remove(0)

@@ -7,7 +7,7 @@ use crate::engine::Reading;
 
 fn read(image: &str, command: &[&str], args: &str, env: &[(&str, &str)], file: &str) -> Reading {
     reading(
-        json!({"image": image, "command": command, "args": words(args), "env": variables(env)}),
+        &json!({"image": image, "command": command, "args": words(args), "env": variables(env)}),
         file,
     )
 }
@@ -71,6 +71,16 @@ fn llama_cpp() {
             "text=yes over=--no-kv-offload",
         ),
         ("-md /d.gguf --draft-max 8", &[], "draft=-//d.gguf/8 text=yes"),
+        (
+            "--spec-type draft-mtp",
+            &[("LLAMA_ARG_SPEC_DRAFT_N_MAX", "3")],
+            "draft=draft-mtp/-/3 text=yes",
+        ),
+        (
+            "--spec-type draft-mtp",
+            &[("LLAMA_ARG_SPEC_DRAFT_N_MAX", "x")],
+            "draft=draft-mtp/-/- text=yes ?LLAMA_ARG_SPEC_DRAFT_N_MAX",
+        ),
         ("-hfd a/b", &[], "draft=-/a/b/- text=yes"),
         (
             "",
@@ -185,6 +195,15 @@ fn tensorrt_llm_and_its_file_which_wins() {
         );
         assert_eq!(line(&reading), expected, "{args}");
     }
+    let broken = "max_batch_size: [1\n";
+    let reading = read(
+        "nvcr.io/nvidia/tensorrt-llm/release:1.0.0",
+        &["trtllm-serve", "m"],
+        "--config /files/f.yaml",
+        &[],
+        broken,
+    );
+    assert_eq!(line(&reading), "open=yes ?config");
     let file = "lora_config: {lora_dir: [a]}\nmax_batch_size: [1]\n";
     let reading = read(
         "nvcr.io/nvidia/tensorrt-llm/release:1.0.0",

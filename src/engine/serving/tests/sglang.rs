@@ -6,7 +6,7 @@ use super::{line, reading, variables, words};
 
 fn read(release: &str, args: &str, env: &[(&str, &str)], file: &str) -> String {
     line(&reading(
-        json!({"image": format!("lmsysorg/sglang:v{release}"), "args": words(args), "env": variables(env),
+        &json!({"image": format!("lmsysorg/sglang:v{release}"), "args": words(args), "env": variables(env),
                "command": ["python3", "-m", "sglang.launch_server", "--model-path", "m"]}),
         file,
     ))
@@ -102,5 +102,5 @@ fn variables_and_the_file_are_followed() {
     );
     let own = json!({"image": "lmsysorg/sglang:v0.5.23-sagemaker",
                      "env": variables(&[("SM_SGLANG_PAGE_SIZE", "64"), ("SM_SGLANG_MAX_RUNNING_REQUESTS", "8")])});
-    assert_eq!(line(&reading(own, "")), "seqs=8 block=64");
+    assert_eq!(line(&reading(&own, "")), "seqs=8 block=64");
 }

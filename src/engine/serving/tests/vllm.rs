@@ -7,7 +7,7 @@ use super::{line, reading, variables, words};
 /// `vllm serve m …` of a release.
 fn read(release: &str, args: &str) -> String {
     line(&reading(
-        json!({"image": format!("vllm/vllm-openai:v{release}"), "command": ["vllm", "serve", "m"], "args": words(args)}),
+        &json!({"image": format!("vllm/vllm-openai:v{release}"), "command": ["vllm", "serve", "m"], "args": words(args)}),
         "",
     ))
 }
@@ -191,6 +191,11 @@ fn limits_of_zero_exclude_inputs() {
         (
             "0.33.0",
             r#"--limit-mm-per-prompt={"video":{"num_frames":8}}"#,
+            "",
+        ),
+        (
+            "0.33.0",
+            r#"--limit-mm-per-prompt={"video":{"count":"x"}}"#,
             "?limit-mm-per-prompt",
         ),
         ("0.33.0", "--limit-mm-per-prompt={}", ""),
@@ -257,7 +262,7 @@ fn the_file_of_config_is_read_and_the_command_line_wins() {
                 limit-mm-per-prompt: {image: 0}\nkv-cache-memory-bytes: 4G\n";
     let read = |args: &str| {
         line(&reading(
-            json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["vllm", "serve", "m"], "args": words(args)}),
+            &json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["vllm", "serve", "m"], "args": words(args)}),
             file,
         ))
     };
@@ -281,7 +286,7 @@ fn the_file_of_config_is_read_and_the_command_line_wins() {
 fn variables_reach_options_and_the_profiler() {
     let read = |env: &[(&str, &str)], args: &str| {
         line(&reading(
-            json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["vllm", "serve", "m"], "args": words(args),
+            &json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["vllm", "serve", "m"], "args": words(args),
                    "env": variables(env)}),
             "",
         ))
@@ -345,7 +350,7 @@ fn a_script_that_decides_on_an_option_leaves_it_open_and_the_fraction_known() {
     let script = "EXTRA=; if [ -f /x ]; then EXTRA=--enable-lora; fi\n\
                   exec vllm serve m --gpu-memory-utilization 0.4 $EXTRA";
     let reading = reading(
-        json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["bash", "-c", script]}),
+        &json!({"image": "vllm/vllm-openai:v0.25.1", "command": ["bash", "-c", script]}),
         "",
     );
     assert_eq!(reading.memory.value.as_deref(), Some("0.4"));

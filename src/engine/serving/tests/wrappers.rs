@@ -42,7 +42,7 @@ fn wrappers_of_vllm_say_the_same() {
             "seqs=8 tokens=4096",
         ),
     ] {
-        let reading = reading(container.clone(), file);
+        let reading = reading(&container, file);
         assert_eq!(reading.engine.as_str(), "vllm", "{container}");
         assert_eq!(line(&reading), expected, "{container}");
     }

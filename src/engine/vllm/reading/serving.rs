@@ -230,6 +230,9 @@ fn excluded_inputs(written: &mut Written<'_, '_, '_>, all: &mut bool) -> Vec<Str
     none
 }
 
+/// The limit of a kind whose options state none (`BaseDummyOptions.count`).
+const NOT_STATED: i64 = 999;
+
 /// `{"image": 0, "video": {"count": 0}}` or `image=0,video=0`.
 fn limits(text: &str) -> Option<Vec<(String, i128)>> {
     if text.trim_start().starts_with('{') {
@@ -237,7 +240,7 @@ fn limits(text: &str) -> Option<Vec<(String, i128)>> {
             return None;
         };
         let limit = |value: &Json| match value {
-            Json::Object(options) => options.get("count").and_then(Json::as_i64),
+            Json::Object(options) => options.get("count").map_or(Some(NOT_STATED), Json::as_i64),
             Json::String(text) => text.trim().parse().ok(),
             value => value.as_i64(),
         };

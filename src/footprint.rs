@@ -8,13 +8,22 @@ use std::fmt;
 use serde::Serialize;
 
 mod activation;
+mod asked;
 mod cache;
 mod device;
 mod estimate;
+#[cfg(test)]
+mod example;
 mod interval;
 pub mod inverse;
+mod llama_cpp;
+mod lmdeploy;
 mod plan;
+mod sglang;
 mod shape;
+mod tei;
+mod tensorrt_llm;
+mod tgi;
 mod vllm;
 mod weights;
 

@@ -119,6 +119,11 @@ fn experts(plan: &Plan<'_>, tokens: u64) -> u64 {
     product(&[tokens, copied.saturating_add(hidden.saturating_mul(6)), 2])
 }
 
+/// One forward pass over so many tokens, in bytes: dense or through experts, whichever takes more.
+pub(super) fn pass(plan: &Plan<'_>, tokens: u64) -> u64 {
+    forward(plan, tokens).max(experts(plan, tokens))
+}
+
 /// Whether the old core cut the context into chunks.
 fn chunked(plan: &Plan<'_>) -> bool {
     plan.batch_tokens().expected() < plan.longest()

@@ -113,6 +113,19 @@ impl Cache {
         self.full.count.saturating_mul(self.full.row_bytes)
     }
 
+    /// Bytes of one token in all layers that look back a window or a chunk, and the tokens that one of them looks back.
+    pub(super) const fn local(&self) -> (u64, u64) {
+        let (Reach::Window(tokens) | Reach::Chunk(tokens)) = self.reach;
+        (self.local.count.saturating_mul(self.local.row_bytes), tokens)
+    }
+
+    /// Bytes of all recurrent states of one running request.
+    pub(super) fn states(&self) -> Interval {
+        let (layers, state) = self.recurrent;
+        let of = |bytes: u64| bytes.saturating_mul(layers);
+        Interval::new(of(state.lower()), of(state.expected()), of(state.upper()))
+    }
+
     /// Bytes that one sequence of `length` tokens takes.
     pub(super) fn need(&self, plan: &Plan<'_>, length: u64) -> Interval {
         if self.encoder {

@@ -6,7 +6,7 @@ use super::device::Device;
 use super::interval::Interval;
 use super::shape::Parts;
 use super::{Unknown, vllm};
-use crate::engine::{Engine, Reading, Releases, Serving, Version};
+use crate::engine::{Engine, MemoryKind, Reading, Releases, Serving, Version};
 use crate::model::{Dtype, Format, Model};
 use crate::units::Fraction;
 
@@ -62,7 +62,7 @@ impl CacheType {
             "bfloat16" | "bf16" | "float16" | "fp16" | "half" | "f16" => Self::Float16,
             "q8_0" => Self::Q8_0,
             "q5_0" | "q5_1" => Self::Q5,
-            "q4_0" | "q4_1" | "iq4_nl" => Self::Q4,
+            "q4_0" | "q4_1" | "iq4_nl" | "int4" => Self::Q4,
             "nvfp4" | "fp4" | "fp4_e2m1" => Self::Nvfp4,
             "int8" | "int8_per_token_head" => Self::Fp8,
             _ if name.starts_with("fp8") => Self::Fp8,
@@ -119,6 +119,9 @@ pub struct Plan<'a> {
     pub cache_type: CacheType,
     /// Whether CUDA graphs are off.
     pub eager: bool,
+    /// Whether the engine leaves layers in host memory by itself where not all fit (llama.cpp, unless the invocation says
+    /// how many are on the device).
+    pub adapts: bool,
     /// What else the invocation says.
     pub serving: Serving,
     /// The draft model, where its facts are known.
@@ -175,11 +178,12 @@ impl<'a> Plan<'a> {
             pipeline: parallelism.pipeline,
             data: parallelism.data.max(1),
             devices: parallelism.devices.max(1),
-            fraction: reading.memory.fraction.clone(),
+            fraction: fraction(reading),
             length,
             dtype,
             cache_type,
             eager: reading.eager,
+            adapts: reading.memory.kind == MemoryKind::Uncapped && reading.serving.gpu_layers.is_none(),
             serving: reading.serving.clone(),
             draft: None,
         })
@@ -286,6 +290,19 @@ impl<'a> Plan<'a> {
             && !self.format.is_gguf()
             && (self.model.tower || self.model.recurrent.is_some() || !parts.explained || four_bit_latent)
     }
+}
+
+/// The part of the device in the engine's own sense. Of fractions of what is left after the weights a reading has the
+/// text alone, since no amount of the device follows from them without the model.
+fn fraction(reading: &Reading) -> Option<Fraction> {
+    let memory = &reading.memory;
+    if memory.fraction.is_none() && memory.kind == MemoryKind::OfFreeAfterWeights {
+        return memory
+            .value
+            .as_deref()
+            .and_then(|text| Fraction::parse(text).ok());
+    }
+    memory.fraction.clone()
 }
 
 /// Whether an estimate hangs on a field that could not be read.

@@ -84,6 +84,10 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
             None => Bound::of_total(plan)?,
         },
         beside: context(plan),
+        asked: None,
+        most_pool: None,
+        adapts: false,
+        notes: Vec::new(),
         // A draft model of unknown size could be anything.
         open: has_draft && drafts.is_some_and(|draft| draft.model.is_some()) && plan.draft.is_none(),
     })

@@ -3,7 +3,7 @@
 use super::interval::{Interval, product, scaled};
 use super::plan::Plan;
 use super::shape::Parts;
-use crate::model::{Kind, Model};
+use crate::model::{Format, Kind, Model};
 
 mod bits;
 mod by_shape;
@@ -15,6 +15,11 @@ const PLAIN: u64 = 2;
 /// Formats whose checkpoint is larger or smaller than what is loaded, in thousandths: the draft layer of a checkpoint is
 /// left out, a repack pads. (`docs/estimator.md`, weights.)
 const CHECKPOINT: (u64, u64, u64) = (980, 1_008, 1_060);
+
+/// Thousandths of a bit of one packed parameter: least, usual, most.
+pub(super) const fn packed_bits(format: Format) -> (u64, u64, u64) {
+    bits(format)
+}
 
 /// Bytes of weights of one rank of one stage, host memory already taken off.
 pub(super) fn weights(plan: &Plan<'_>) -> Interval {
@@ -108,6 +113,14 @@ pub(super) fn adapter_width(model: &Model) -> u64 {
     .into_iter()
     .fold(0, u64::saturating_add);
     one.saturating_mul(u64::from(model.num_hidden_layers))
+}
+
+/// Bytes of all adapters that are held at once on one rank; fewer matrices than all may be adapted.
+pub(super) fn adapters(plan: &Plan<'_>) -> Option<Interval> {
+    let adapters = plan.serving.adapters?;
+    let width = adapter_width(plan.model);
+    let most = product(&[adapters.count, adapters.rank, width, PLAIN]) / plan.tensor();
+    Some(Interval::new(most / 4, most, most))
 }
 
 /// One more layer of the model, as a draft head has: in the model's format or plain.

@@ -96,7 +96,16 @@ pub(super) enum Bound {
 
 /// Estimates a plan.
 pub fn estimate(plan: &Plan<'_>) -> Result<Estimate, Unknown> {
-    let frame = match plan.engine {
+    Ok(settle(plan, frame(plan)?))
+}
+
+/// What the process takes outside of what its fraction bounds.
+pub(super) fn outside(plan: &Plan<'_>) -> Result<Interval, Unknown> {
+    Ok(frame(plan)?.outside)
+}
+
+fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
+    Ok(match plan.engine {
         Engine::Vllm => vllm::frame(plan)?,
         Engine::Sglang => sglang::frame(plan)?,
         Engine::LlamaCpp => llama_cpp::frame(plan)?,
@@ -105,8 +114,7 @@ pub fn estimate(plan: &Plan<'_>) -> Result<Estimate, Unknown> {
         Engine::TensorRtLlm => tensorrt_llm::frame(plan)?,
         Engine::Lmdeploy => lmdeploy::frame(plan)?,
         other => return Err(Unknown::new(format!("the memory of {other} is not modelled"))),
-    };
-    Ok(settle(plan, frame))
+    })
 }
 
 impl Bound {

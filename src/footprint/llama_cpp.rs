@@ -70,7 +70,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         bound: Bound::Device,
         beside: 0,
         // The draft's weights and its cache are not read.
-        open: plan.serving.draft.is_some(),
+        open: plan.has_draft_layer(),
         asked: Some(Asked {
             need,
             row_bytes: cache.row_bytes(&placing),

@@ -227,9 +227,11 @@ impl<'a> Plan<'a> {
     /// Whether a draft head with layers of its own runs beside the model.
     pub(super) fn has_draft_layer(&self) -> bool {
         self.serving.draft.as_ref().is_some_and(|draft| {
-            let method = draft.method.as_deref().unwrap_or("");
+            let method = draft.method.as_deref().unwrap_or("").to_ascii_lowercase();
             let unnamed = method.is_empty() && draft.model.is_none();
-            !unnamed && !matches!(method, "ngram" | "suffix" | "[ngram]")
+            // llama.cpp has several kinds of `ngram-…`.
+            let looked_up = method.starts_with("ngram") || matches!(&*method, "suffix" | "[ngram]");
+            !unnamed && (!looked_up || draft.model.is_some() && self.engine == Engine::LlamaCpp)
         })
     }
 

@@ -13,6 +13,7 @@ use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
 pub mod argparse;
+mod arguments;
 mod edit;
 mod fraction;
 mod image;
@@ -22,6 +23,7 @@ mod lmdeploy;
 mod nim;
 mod ollama;
 mod other;
+mod plain;
 mod ray;
 mod read;
 mod reader;
@@ -36,8 +38,9 @@ mod triton;
 mod variables;
 pub mod vllm;
 
+pub use arguments::{ArgumentsError, read_arguments};
 pub use read::{config_maps, read};
-pub use releases::Releases;
+pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};
 
 /// The engine that a container runs.

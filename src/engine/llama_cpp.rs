@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain::Options;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
+
+mod serving;
 
 /// The reader of `llama-server`.
 pub(super) struct LlamaCpp;
@@ -47,24 +50,30 @@ impl Reader for LlamaCpp {
         let words = command.words.get(first..).unwrap_or_default();
         let mut reading = context.blank(Engine::LlamaCpp, MemoryKind::Estimated);
         reading.command = Some("server".to_owned());
-        let variable = |name| context.variable(command, name).and_then(Result::ok);
-        let layers = reading
-            .option(
-                words,
-                &["-ngl", "--gpu-layers", "--n-gpu-layers", "--n_gpu_layers"],
-            )
-            .or_else(|| variable("LLAMA_ARG_N_GPU_LAYERS"));
-        let length = reading
-            .option(words, &["-c", "--ctx-size", "--n_ctx"])
-            .or_else(|| variable("LLAMA_ARG_CTX_SIZE"));
+        let options = Options {
+            context,
+            command,
+            words,
+        };
+        let layers = options.text(
+            &mut reading,
+            &["--gpu-layers", "-ngl", "--n-gpu-layers", "--n_gpu_layers"],
+            "LLAMA_ARG_N_GPU_LAYERS",
+        );
+        let length = options.text(
+            &mut reading,
+            &["--ctx-size", "-c", "--n_ctx"],
+            "LLAMA_ARG_CTX_SIZE",
+        );
         reading.max_model_len = length
+            .as_deref()
             .and_then(|text| text.trim().parse().ok())
             .filter(|length| *length != 0);
         reading.model = reading
-            .option(words, &["-m", "--model"])
-            .or_else(|| reading.option(words, &["-hf", "--hf-repo"]))
-            .or_else(|| variable("LLAMA_ARG_MODEL"))
-            .or_else(|| variable("LLAMA_ARG_HF_REPO"));
+            .option(words, &["--model", "-m"])
+            .or_else(|| reading.option(words, &["--hf-repo", "-hf", "-hfr"]))
+            .or_else(|| options.text(&mut reading, &[], "LLAMA_ARG_MODEL"))
+            .or_else(|| options.text(&mut reading, &[], "LLAMA_ARG_HF_REPO"));
         // What is not set is fitted to the memory that is free, less a gigabyte.
         let fits_itself =
             layers.as_deref().is_none_or(|layers| layers == "auto") || reading.max_model_len.is_none();
@@ -79,14 +88,23 @@ impl Reader for LlamaCpp {
             MemorySource::Estimate
         };
         reading.dtype = Some("auto".to_owned());
-        reading.kv_cache_dtype = reading
-            .option(words, &["-ctk", "--cache-type-k"])
-            .or_else(|| variable("LLAMA_ARG_CACHE_TYPE_K"))
+        reading.kv_cache_dtype = options
+            .text(
+                &mut reading,
+                &["--cache-type-k", "-ctk"],
+                "LLAMA_ARG_CACHE_TYPE_K",
+            )
             .or_else(|| Some("auto".to_owned()));
+        let keys = reading.kv_cache_dtype.clone().filter(|keys| keys != "auto");
+        reading.serving = serving::of(
+            options,
+            &mut reading,
+            layers.as_deref(),
+            length.as_deref(),
+            keys.as_deref(),
+        );
         // Without a choice it splits over every visible device.
-        let split = reading
-            .option(words, &["-sm", "--split-mode"])
-            .or_else(|| variable("LLAMA_ARG_SPLIT_MODE"));
+        let split = options.text(&mut reading, &["--split-mode", "-sm"], "LLAMA_ARG_SPLIT_MODE");
         reading.parallelism.devices = if split.as_deref() == Some("none") {
             1
         } else {

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain::{self, Options};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading};
 use crate::invocation::prefix::Program;
@@ -70,15 +71,39 @@ impl Reader for Lmdeploy {
         reading.quantization = reading
             .option(words, &["--model-format"])
             .filter(|format| format != "hf");
-        reading.kv_cache_dtype = Some(
-            match reading.option(words, &["--quant-policy"]).as_deref() {
-                Some("4") => "int4",
-                Some("8") => "int8",
-                _ => "auto",
+        let policy = reading.option(words, &["--quant-policy"]);
+        let cache = match policy.as_deref().map(str::trim) {
+            Some("4") => "int4",
+            Some("8") => "int8",
+            None | Some("0") => "auto",
+            Some(_) => {
+                let reason = "its value is none of 0, 4 and 8".to_owned();
+                plain::note(&mut reading, "quant-policy", reason);
+                "auto"
             }
-            .to_owned(),
-        );
+        };
+        reading.kv_cache_dtype = Some(cache.to_owned());
+        let options = Options {
+            context,
+            command,
+            words,
+        };
+        serving(options, &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
+    }
+}
+
+/// Batches and blocks (`lmdeploy/cli/utils.py`).
+fn serving(options: Options<'_>, reading: &mut Reading) {
+    reading.serving.max_num_seqs = options.count(reading, &["--max-batch-size"], "");
+    reading.serving.max_num_batched_tokens = options.count(reading, &["--max-prefill-token-num"], "");
+    reading.serving.block_size = options.count(reading, &["--cache-block-seq-len"], "");
+    reading.serving.expert_parallel = options
+        .count(reading, &["--ep"], "")
+        .is_some_and(|ranks| ranks > 1);
+    if options.has(&["--adapters"]) {
+        let reason = "the rank is that of the adapters, which are not read";
+        plain::note(reading, "adapters", reason.to_owned());
     }
 }

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain::Options;
 use super::reader::{Context, Reader, asks_for_accelerator};
 use super::{Engine, MemoryKind, MemorySource, Reading};
 use crate::invocation::prefix::Program;
@@ -41,6 +42,15 @@ impl Reader for Tei {
             .or_else(|| variable("DTYPE"))
             .or_else(|| Some("auto".to_owned()));
         reading.kv_cache_dtype = Some("auto".to_owned());
+        let options = Options {
+            context,
+            command,
+            words,
+        };
+        reading.serving.max_num_batched_tokens =
+            options.count(&mut reading, &["--max-batch-tokens"], "MAX_BATCH_TOKENS");
+        reading.serving.max_num_seqs =
+            options.count(&mut reading, &["--max-batch-requests"], "MAX_BATCH_REQUESTS");
         let cpu = context.image.tag.is_some_and(|tag| tag.starts_with("cpu"));
         if cpu && !asks_for_accelerator(context.placed.container) {
             reading.memory.kind = MemoryKind::None;

@@ -5,10 +5,13 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::image::Image;
+use super::plain::{self, Options};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unresolved};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
+
+mod serving;
 
 /// The reader of `trtllm-serve`.
 pub(super) struct TensorRtLlm;
@@ -63,13 +66,20 @@ impl Reader for TensorRtLlm {
         if let Some(file) = reading.option(words, &files) {
             match context.file(&file) {
                 Ok(text) => {
-                    options = serde_saphyr::from_str(text).unwrap_or_default();
+                    if let Ok(map) = serde_saphyr::from_str(text) {
+                        options = map;
+                    } else {
+                        reading.serving.open = true;
+                        let reason = format!("the file {file} is not valid YAML");
+                        plain::note(&mut reading, "config", reason);
+                    }
                     if let Some(fraction) = word(&options, "/kv_cache_config/free_gpu_memory_fraction") {
                         reading.memory.value = Some(fraction);
                         reading.memory.source = MemorySource::ConfigFile;
                     }
                 }
                 Err(reason) => {
+                    reading.serving.open = true;
                     reading.starts = Starts::Unknown;
                     reading.memory.value = None;
                     reading.memory.source = MemorySource::Unresolved;
@@ -87,50 +97,66 @@ impl Reader for TensorRtLlm {
                 .filter(|word| !word.text.starts_with('-'))
                 .map(|word| word.text.clone().into_owned())
         });
-        let size = |reading: &mut Reading, key: &str, names: &[&str]| {
-            let number = |text: String| text.parse::<u32>().ok().filter(|number| *number > 0);
-            let on_line = reading.count(words, names);
-            word(&options, key).and_then(number).or(on_line).unwrap_or(1)
-        };
-        let tensor = size(
-            &mut reading,
-            "/tensor_parallel_size",
-            &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
-        );
-        let pipeline = size(
-            &mut reading,
-            "/pipeline_parallel_size",
-            &[
-                "--pp_size",
-                "--pipeline_parallel_size",
-                "--pipeline-parallel-size",
-            ],
-        );
-        let context_parallel = size(
-            &mut reading,
-            "/context_parallel_size",
-            &["--cp_size", "--context_parallel_size"],
-        );
-        let world = tensor.saturating_mul(pipeline).saturating_mul(context_parallel);
-        // Of a world over several nodes this pod has its own devices.
-        let devices = match (context.slots(), spans_nodes(context)) {
-            (Some(slots), true) => world.min(slots),
-            _ => world,
-        };
-        reading.parallelism = Parallelism {
-            tensor,
-            pipeline,
-            devices,
-            ..Parallelism::default()
-        };
+        reading.parallelism = parallelism(context, words, &options, &mut reading);
         let on_line = reading.option(words, &["--max_seq_len", "--max-seq-len"]);
         reading.max_model_len = word(&options, "/max_seq_len")
             .or(on_line)
             .and_then(|text| text.parse().ok());
         reading.dtype = word(&options, "/dtype").or_else(|| Some("auto".to_owned()));
         reading.kv_cache_dtype = word(&options, "/kv_cache_config/dtype").or_else(|| Some("auto".to_owned()));
+        let on_line = Options {
+            context,
+            command,
+            words,
+        };
+        serving::of(on_line, &options, &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
+    }
+}
+
+/// Parallel sizes, of the file before those of the command line.
+fn parallelism(
+    context: &Context<'_>,
+    words: &[Word<'_>],
+    options: &Value,
+    reading: &mut Reading,
+) -> Parallelism {
+    let size = |reading: &mut Reading, key: &str, names: &[&str]| {
+        let number = |text: String| text.parse::<u32>().ok().filter(|number| *number > 0);
+        let on_line = reading.count(words, names);
+        word(options, key).and_then(number).or(on_line).unwrap_or(1)
+    };
+    let tensor = size(
+        reading,
+        "/tensor_parallel_size",
+        &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
+    );
+    let pipeline = size(
+        reading,
+        "/pipeline_parallel_size",
+        &[
+            "--pp_size",
+            "--pipeline_parallel_size",
+            "--pipeline-parallel-size",
+        ],
+    );
+    let context_parallel = size(
+        reading,
+        "/context_parallel_size",
+        &["--cp_size", "--context_parallel_size"],
+    );
+    let world = tensor.saturating_mul(pipeline).saturating_mul(context_parallel);
+    // Of a world over several nodes this pod has its own devices.
+    let devices = match (context.slots(), spans_nodes(context)) {
+        (Some(slots), true) => world.min(slots),
+        _ => world,
+    };
+    Parallelism {
+        tensor,
+        pipeline,
+        devices,
+        ..Parallelism::default()
     }
 }
 

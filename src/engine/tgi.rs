@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain::{self, Options};
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
+use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
@@ -84,6 +85,12 @@ impl Reader for Tgi {
         );
         reading.max_model_len = option(&mut reading, "--max-total-tokens", "MAX_TOTAL_TOKENS")
             .and_then(|(text, _)| text.parse().ok());
+        let options = Options {
+            context,
+            command,
+            words,
+        };
+        serving(options, &mut reading);
         let shards = option(&mut reading, "--num-shard", "NUM_SHARD")
             .or_else(|| option(&mut reading, "--num-shard", "SM_NUM_GPUS"))
             .and_then(|(text, _)| text.trim().parse().ok());
@@ -108,6 +115,32 @@ impl Reader for Tgi {
         };
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
+    }
+}
+
+/// Batches, graphs, drafts and adapters (`launcher/src/main.rs`: every option has a variable of its name).
+fn serving(options: Options<'_>, reading: &mut Reading) {
+    reading.serving.max_num_batched_tokens = options.count(
+        reading,
+        &["--max-batch-prefill-tokens"],
+        "MAX_BATCH_PREFILL_TOKENS",
+    );
+    reading.serving.max_total_tokens =
+        options.count(reading, &["--max-batch-total-tokens"], "MAX_BATCH_TOTAL_TOKENS");
+    // Sizes of batches to capture; zero switches graphs off.
+    reading.eager = options
+        .text(reading, &["--cuda-graphs"], "CUDA_GRAPHS")
+        .is_some_and(|sizes| sizes.split(',').all(|size| size.trim() == "0"));
+    let drafted = options.number(reading, &["--speculate"], "SPECULATE");
+    reading.serving.draft = drafted.filter(|tokens| *tokens > 0).map(|tokens| Draft {
+        method: None,
+        model: None,
+        tokens: Some(tokens),
+    });
+    let adapters = options.text(reading, &["--lora-adapters"], "LORA_ADAPTERS");
+    if adapters.is_some_and(|adapters| !adapters.trim().is_empty()) {
+        let reason = "the rank is that of the adapters, which are not read";
+        plain::note(reading, "lora-adapters", reason.to_owned());
     }
 }
 

@@ -135,6 +135,11 @@ impl<'a> Plan<'a> {
                 gap.field, gap.reason
             )));
         }
+        if reading.serving.open {
+            return Err(Unknown::new(
+                "words or a file that cannot be read may set any of its options",
+            ));
+        }
         if let Some(option) = reading.serving.overrides.first() {
             return Err(Unknown::new(format!(
                 "{option} changes the model in a way that is not read"

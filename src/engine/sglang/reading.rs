@@ -14,6 +14,7 @@ use crate::finding::Code;
 use crate::invocation::{Command, Item, Word};
 
 mod parallelism;
+mod serving;
 
 /// The option that decides.
 pub(super) const FRACTION: &str = "--mem-fraction-static";
@@ -195,6 +196,7 @@ fn reading(context: &Context<'_>, line: &LineView<'_, '_>, version: Option<Versi
         }
     }
     reading.parallelism = parallelism::of(context, parsed);
+    reading.serving = serving::of(line, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--context-length");
     reading.quantization = parsed.text("--quantization").map(str::to_owned);
     reading.dtype = parsed.text("--dtype").map(str::to_owned);

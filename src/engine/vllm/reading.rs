@@ -15,6 +15,7 @@ use crate::invocation::{Command, Item, Word};
 mod memory;
 mod parallelism;
 mod releases;
+mod serving;
 mod without_effect;
 
 pub(super) use crate::engine::argparse::releases::Refused;
@@ -65,7 +66,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let version = context.version().or_else(|| super::version_of(&context.image));
     let config = |path: &str| config_file(context, path);
     let settled = without_effect::without_effect(words, entrypoint);
-    let words = settled.as_deref().unwrap_or(words);
+    let words = settled.as_ref().map_or(words, |settled| &settled.words);
     let wrapped = wrapper::words(start, context, words);
     let words = wrapped.as_deref().unwrap_or(words);
     let (with_variables, from_variables) = {
@@ -114,6 +115,9 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         split,
     };
     let mut reading = reading(context, command, &line, version, name, lenient);
+    if let Some(settled) = &settled {
+        settled.note(&mut reading);
+    }
     if start == Start::Wrapper(wrapper::HUGGINGFACE) {
         let written = command.words.get(first..).unwrap_or_default();
         reading.findings.extend(wrapper::dropped(context, written));
@@ -198,6 +202,7 @@ fn reading(
         }
     }
     reading.parallelism = parallelism::of(context, command, parsed);
+    reading.serving = serving::of(context, command, &view, version, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--max-model-len");
     reading.quantization = parsed.text("--quantization").map(str::to_owned);
     reading.dtype = parsed.text("--dtype").map(str::to_owned);

@@ -113,6 +113,8 @@ pub struct Plan<'a> {
     pub fraction: Option<Fraction>,
     /// The longest context.
     pub length: Length,
+    /// Tokens of context that the model's configuration declares under the name in use.
+    pub positions: u64,
     /// Type of unpacked weights and activations where the invocation chooses it.
     pub dtype: Option<Dtype>,
     /// Type of the cache.
@@ -182,6 +184,7 @@ impl<'a> Plan<'a> {
             devices: parallelism.devices.max(1),
             fraction: reading.memory.fraction.clone(),
             length,
+            positions: model.max_position_embeddings,
             dtype,
             cache_type,
             eager: reading.eager,
@@ -206,7 +209,7 @@ impl<'a> Plan<'a> {
     pub(super) fn longest(&self) -> u64 {
         match self.length {
             Length::Tokens(length) => length,
-            Length::Declared | Length::Auto => self.model.max_position_embeddings,
+            Length::Declared | Length::Auto => self.positions,
         }
     }
 
@@ -266,8 +269,9 @@ impl<'a> Plan<'a> {
             by.zip(publisher)
                 .is_some_and(|(by, publisher)| by.eq_ignore_ascii_case(publisher))
         };
-        if let Some((_, bytes)) = of_format().find(|(by, _)| same(*by)) {
-            return Some((bytes, bytes));
+        let of_publisher = || of_format().filter(|(by, _)| same(*by)).map(|(_, bytes)| bytes);
+        if let (Some(least), Some(most)) = (of_publisher().min(), of_publisher().max()) {
+            return Some((least, most));
         }
         if parts.explained && !self.keeps_some_plain(parts) {
             return None;

@@ -174,7 +174,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             model,
             format,
-            publisher: None,
+            publisher: reading.model.as_deref().and_then(publisher).map(Cow::Owned),
             engine: reading.engine,
             releases: Releases::from(reading.version),
             device,
@@ -191,6 +191,19 @@ impl<'a> Plan<'a> {
             serving: reading.serving.clone(),
             draft: None,
         })
+    }
+
+    /// The plan of a draft model beside this one: unpacked weights, over the same ranks.
+    pub(super) fn of_draft(&self, draft: &'a Model) -> Self {
+        let mut plan = self.clone();
+        plan.model = draft;
+        plan.format = draft.released.unwrap_or(Format::Float16);
+        plan.publisher = None;
+        plan.draft = None;
+        plan.serving.draft = None;
+        plan.serving.adapters = None;
+        plan.serving.cpu_offload_bytes = None;
+        plan
     }
 
     pub(super) fn tensor(&self) -> u64 {
@@ -308,4 +321,11 @@ fn decides(field: &str) -> bool {
         "host",
     ];
     !HARMLESS.contains(&field)
+}
+
+/// Who published a model, by the name under which it is loaded: `publisher/name`.
+fn publisher(name: &str) -> Option<String> {
+    let (publisher, name) = name.split_once('/')?;
+    let plain = |text: &str| !text.is_empty() && !text.contains(['/', '$', ':', ' ']);
+    (plain(publisher) && plain(name)).then(|| publisher.to_owned())
 }

@@ -224,19 +224,26 @@ impl Cache {
 
 /// Layers with a full cache, layers with a local one, and how far those look.
 fn counts(model: &Model) -> (u64, u64, Reach) {
-    let with_attention =
-        attention_layers(model).saturating_sub(u64::from(model.num_kv_shared_layers.unwrap_or(0)));
+    let all = attention_layers(model);
+    // The last layers use the caches of earlier ones; kinds alternate, so each loses its part.
+    let shared = u64::from(model.num_kv_shared_layers.unwrap_or(0)).min(all);
+    let keeping = |layers: u64| (layers.saturating_mul(all - shared)).div_ceil(all.max(1));
+    let cached = all - shared;
+    // A stated size is that of all layers, whatever their kinds.
+    if model.kv_bytes_per_token.is_some() {
+        return (cached, 0, Reach::Window(0));
+    }
     let reach = match (model.attention_chunk_size, model.sliding_window) {
         (Some(chunk), _) => Some(Reach::Chunk(u64::from(chunk))),
         (None, Some(window)) => Some(Reach::Window(u64::from(window))),
         (None, None) => None,
     };
-    match reach {
-        Some(reach) => {
-            let full = u64::from(model.full_attention_layers.unwrap_or(0)).min(with_attention);
-            (full, with_attention - full, reach)
+    match (reach, model.full_attention_layers) {
+        (Some(reach), full) => {
+            let full = keeping(u64::from(full.unwrap_or(0))).min(cached);
+            (full, cached - full, reach)
         }
-        None => (with_attention, 0, Reach::Window(0)),
+        (None, _) => (cached, 0, Reach::Window(0)),
     }
 }
 

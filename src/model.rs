@@ -5,7 +5,12 @@
 
 use serde::{Deserialize, Serialize};
 
+pub mod config_json;
+pub mod files;
 mod format;
+pub mod gguf;
+mod json;
+pub mod safetensors;
 
 pub use format::Format;
 

@@ -5,11 +5,16 @@
 
 use serde_json::{Map, Value};
 
+mod blocks;
 mod count;
+mod experts;
+mod families;
 mod layers;
 mod read;
+mod recurrent;
 mod released;
 mod text;
+mod towers;
 
 pub use read::ConfigError;
 
@@ -77,8 +82,9 @@ impl Config {
     /// As [`from_config`], except that neither a missing type of the weights nor a number of parameters that cannot be
     /// counted is an error yet.
     pub fn parse(text: &str, id: &str) -> Result<Self, ConfigError> {
-        let value = json::parse(text, MAX_BYTES, MAX_VALUES)
-            .map_err(|problem| ConfigError::new("", format!("is no readable JSON: {problem}")))?;
+        let value = json::parse(text, MAX_BYTES, MAX_VALUES).map_err(|problem| {
+            ConfigError::new("", format!("is no readable JSON: {problem}; download it again"))
+        })?;
         let Value::Object(outer) = value else {
             return Err(ConfigError::new(
                 "",
@@ -136,7 +142,7 @@ impl Config {
             || text.family == "whisper";
         let parameters = count::text_model(&fields, &text, &text.layers)
             .and_then(|parameters| Ok(parameters + count::whisper_encoder(&fields, &text)?))
-            .and_then(|parameters| Ok(parameters + count::towers(&outer, text.hidden)?))
+            .and_then(|parameters| Ok(parameters + towers::towers(&outer, text.hidden)?))
             .and_then(|parameters| match u64::try_from(parameters) {
                 Ok(number) if parameters <= MAX_PARAMETERS && number > 0 => Ok(number),
                 _ => Err(ConfigError::new(
@@ -259,7 +265,10 @@ fn entry(fields: &Fields<'_>, text: &Text<'_>, id: &str, tower: bool) -> Result<
         max_position_embeddings: text.positions,
         torch_dtype: Dtype::Bfloat16,
         tie_word_embeddings: text.tied,
-        experts: text.experts_of_entry()?,
+        experts: text
+            .experts
+            .map(|experts| experts.of_entry(&text.feeds))
+            .transpose()?,
         latent: text.latent_of_entry()?,
         full_attention_layers: some_of_all(layers.count(Mixer::Full))?,
         attention_layers: some_of_all(layers.attention())?,
@@ -308,11 +317,11 @@ fn recurrent(
     }
     let linear = match layers.count(Mixer::Linear) {
         0 => None,
-        _ => count::linear(fields, text)?.state_bytes,
+        _ => recurrent::linear(fields, text)?.state_bytes,
     };
     let mamba = match layers.count(Mixer::Mamba) {
         0 => None,
-        _ => count::mamba_state(fields)?,
+        _ => recurrent::mamba_state(fields)?,
     };
     let state_bytes = linear.max(mamba).map(|bytes| {
         u64::try_from(bytes)

@@ -10,6 +10,8 @@ pub mod files;
 mod format;
 pub mod gguf;
 mod json;
+#[cfg(test)]
+mod mutation;
 pub mod safetensors;
 
 pub use format::Format;

@@ -7,6 +7,7 @@
     reason = "a test fails by a panic"
 )]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -91,9 +92,11 @@ fn safetensors(tensors: &[(&str, &str, u64, &[u64])]) -> Vec<u8> {
         if next > 0 {
             header.push(',');
         }
-        header += &format!(
+        write!(
+            header,
             "\"{name}\": {{\"dtype\": \"{dtype}\", \"shape\": {shape:?}, \"data_offsets\": [{next}, {end}]}}"
-        );
+        )
+        .unwrap();
         next = end;
     }
     header.push('}');

@@ -1,8 +1,10 @@
 //! Mixtures of experts, in the spellings of the families.
 
+use serde_json::Value;
+
 use super::layers::Feed;
 use super::narrow;
-use super::read::{ConfigError, Fields, WIDTH};
+use super::read::{ConfigError, Fields, WIDTH, shown};
 use crate::model::Experts;
 
 /// Experts; widths in the space that they work in.
@@ -121,4 +123,72 @@ pub(super) fn mixture(
         width,
         shared_width: total.unwrap_or(shared * width),
     }))
+}
+
+/// Which layers have experts, where experts there are.
+pub(super) fn feeds(fields: &Fields<'_>, family: &str, count: usize) -> Result<Vec<Feed>, ConfigError> {
+    let of = |is_expert: bool| if is_expert { Feed::Experts } else { Feed::Dense };
+    if let Some(Value::Array(_)) = fields.value("moe_layer_freq") {
+        let items = fields.by_layer("moe_layer_freq", count)?.unwrap_or_default();
+        let feeds = items.iter().map(|item| match item.as_u64() {
+            Some(flag @ (0 | 1)) => Ok(of(flag == 1)),
+            _ => Err(fields.error(
+                "moe_layer_freq",
+                format!("{} is neither 0 nor 1; correct the list", shown(item)),
+            )),
+        });
+        return feeds.collect();
+    }
+    if let Some(items) = fields.list("moe_layers")?
+        && !items.is_empty()
+    {
+        let mut feeds = vec![Feed::Dense; count];
+        for item in items {
+            let index = item.as_u64().and_then(|index| usize::try_from(index).ok());
+            match index.and_then(|index| feeds.get_mut(index)) {
+                Some(feed) => *feed = Feed::Experts,
+                None => {
+                    return Err(fields.error(
+                        "moe_layers",
+                        format!("{} is none of the {count} layers", shown(item)),
+                    ));
+                }
+            }
+        }
+        return Ok(feeds);
+    }
+    let most = 10_000;
+    let first_dense = match fields.number("first_k_dense_replace", 0, most)? {
+        Some(first) => first,
+        None => fields.number("moe_layer_start_index", 0, most)?.unwrap_or(0),
+    };
+    let dense_only = fields.list("mlp_only_layers")?.unwrap_or_default();
+    let mut every = 1;
+    for name in [
+        "moe_layer_freq",
+        "decoder_sparse_step",
+        "interleave_moe_layer_step",
+        "moe_layer_interval",
+        "expert_layer_period",
+    ] {
+        if let Some(step) = fields.number(name, 1, most)? {
+            every = step;
+        }
+    }
+    let offset = fields.number("expert_layer_offset", 0, most)?;
+    // DeepSeek counts `moe_layer_freq` from layer zero, the others from one.
+    let counts_from_zero =
+        family.starts_with("deepseek") || family.starts_with("kimi") || family.starts_with("glm");
+    let layers = 0..count as u64;
+    Ok(layers
+        .map(|layer| {
+            let is_step = match offset {
+                Some(offset) => layer % every == offset,
+                None if counts_from_zero => layer % every == 0,
+                None => (layer + 1) % every == 0,
+            };
+            let is_dense = dense_only.iter().any(|item| item.as_u64() == Some(layer));
+            of(layer >= first_dense && is_step && !is_dense)
+        })
+        .collect())
 }

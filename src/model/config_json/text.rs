@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::blocks;
-use super::experts::{Mixture, mixture};
+use super::experts::{self, Mixture, mixture};
 use super::families::{ENCODERS, GATED, GROUPED, TIED, UNTIED};
 use super::layers::{self, Feed, Layers};
 use super::narrow;
@@ -103,7 +103,7 @@ impl<'a> Text<'a> {
         let experts = mixture(fields, intermediate)?;
         let feeds = match (&layers.feeds, experts) {
             (Some(feeds), _) => feeds.clone(),
-            (None, Some(_)) => layers::feeds(fields, family, layers.mixers.len())?,
+            (None, Some(_)) => experts::feeds(fields, family, layers.mixers.len())?,
             (None, None) => vec![Feed::Dense; layers.mixers.len()],
         };
         let notes = notes(fields, family)?;

@@ -2,9 +2,9 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
-use super::packed::Shape;
 use super::*;
 use crate::model::Format;
+use crate::model::mutation::mutate;
 
 fn file(header: &str) -> Vec<u8> {
     let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
@@ -276,4 +276,15 @@ proptest! {
             let _ = tensors.shape().in_words();
         }
     }
+}
+
+/// A million changed headers; by hand: `cargo test --lib model:: -- --ignored`.
+#[test]
+#[ignore = "takes minutes"]
+fn a_million_changed_headers() {
+    let valid = file(&small());
+    let accepted = mutate(&valid, valid.len(), 1_000_000, &mut |bytes| {
+        parse(bytes, None).is_ok_and(|tensors| tensors.parameters(None).is_ok())
+    });
+    assert!(accepted > 0);
 }

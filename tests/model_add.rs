@@ -209,7 +209,7 @@ fn config_and_weights_together_are_exact() {
     refused(
         &[&config, &first, "--id", "small"],
         b"",
-        &["the tensors make 64000 parameters", "all of them"],
+        &["the tensors tell of 64000 parameters", "all of them"],
     );
     refused(
         &[&first, "--id", "small"],
@@ -236,6 +236,34 @@ fn config_and_weights_together_are_exact() {
         &["-", &first, "--id", "small"],
         other.as_bytes(),
         &["hidden_size: config.json says 128, and the tensors say 64"],
+    );
+}
+
+#[test]
+fn a_tower_that_cannot_be_counted_needs_the_index() {
+    let folder = Folder::new();
+    let config = CONFIG.replace(
+        "\"tie_word_embeddings\": true",
+        "\"audio_config\": {\"conf_num_hidden_layers\": 12}",
+    );
+    let config = folder.write("m/config.json", config);
+    refused(
+        &[&config],
+        b"",
+        &["audio_config.", "model.safetensors.index.json"],
+    );
+    let index = r#"{"metadata": {"total_size": 700000}, "weight_map": {"a": "model.safetensors"}}"#;
+    let index = folder.write("m/model.safetensors.index.json", index);
+    let model = entry(&[&config, &index], b"");
+    assert_eq!((model.parameters, model.tower), (350_000, true));
+    let wrong = folder.write("n/config.json", CONFIG);
+    refused(
+        &[&wrong, &index],
+        b"",
+        &[
+            "the sizes of the index tell of 350000 parameters",
+            "files of different models",
+        ],
     );
 }
 

@@ -225,21 +225,18 @@ fn is_gated(fields: &Fields<'_>, text: &Text<'_>) -> Result<bool, ConfigError> {
         "activation_function",
         "mlp_hidden_act",
     ] {
-        if let Some(activation) = fields.text(name)? {
-            return match activation {
-                "silu" | "swish" | "swiglu" | "geglu" => Ok(true),
-                _ => Err(fields.error(
-                    "model_type",
-                    format!(
-                        "{:?} is a family that vramgate does not know, so its parameters cannot be counted; give \
-                         model.safetensors.index.json or the *.safetensors beside config.json as well",
-                        text.family
-                    ),
-                )),
-            };
+        if matches!(fields.text(name)?, Some("silu" | "swish" | "swiglu" | "geglu")) {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Err(fields.error(
+        "model_type",
+        format!(
+            "{:?} is a family that vramgate does not know, so its parameters cannot be counted; give \
+             model.safetensors.index.json or the *.safetensors beside config.json as well",
+            text.family.chars().take(60).collect::<String>()
+        ),
+    ))
 }
 
 /// Gemma 3n and 4: an embedding for each layer, and its projections.

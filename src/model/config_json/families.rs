@@ -34,10 +34,11 @@ pub(super) const TIED: [&str; 14] = [
     "whisper",
 ];
 /// Families whose class does not.
-pub(super) const UNTIED: [&str; 37] = [
+pub(super) const UNTIED: [&str; 38] = [
     "llama",
     "llama4_text",
     "mistral",
+    "ministral3",
     "mixtral",
     "qwen2",
     "qwen2_moe",

@@ -8,8 +8,8 @@ use super::families::{ENCODERS, GATED, GROUPED, TIED, UNTIED};
 use super::layers::{self, Feed, Layers};
 use super::narrow;
 use super::read::{
-    ConfigError, Fields, HEAD_DIM, HEADS, HIDDEN, INTERMEDIATE, KV_HEADS, LAYERS, POSITIONS, VOCABULARY,
-    WIDTH, shown,
+    ConfigError, DECODER_HEADS, DECODER_INTERMEDIATE, DECODER_LAYERS, Fields, HEAD_DIM, HEADS, HIDDEN,
+    INTERMEDIATE, KV_HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, shown,
 };
 use crate::model::Latent;
 
@@ -68,7 +68,8 @@ impl<'a> Text<'a> {
         };
         let is_encoder = ENCODERS.contains(&family);
         let architecture = architecture(whole)?;
-        let count = fields.required(LAYERS)?;
+        let is_whisper = family == "whisper";
+        let count = fields.required(if is_whisper { DECODER_LAYERS } else { LAYERS })?;
         let hidden = u128::from(fields.required(HIDDEN)?);
         let heads = heads(fields, family)?;
         let (declared_positions, positions) = positions(fields, family)?;
@@ -212,7 +213,7 @@ fn architecture(whole: &Fields<'_>) -> Result<Option<String>, ConfigError> {
 }
 
 fn heads(fields: &Fields<'_>, family: &str) -> Result<u128, ConfigError> {
-    match fields.size(HEADS)? {
+    match fields.size(if family == "whisper" { DECODER_HEADS } else { HEADS })? {
         Some(heads) => Ok(u128::from(heads)),
         None if family.starts_with("mamba") => Err(fields.error(
             "model_type",
@@ -322,7 +323,14 @@ fn intermediate(
     if let Some(widths) = by_layer {
         return Ok(widths.iter().copied().max().filter(|width| *width > 0));
     }
-    let stated = fields.size(INTERMEDIATE)?.map(u128::from);
+    let is_whisper = family == "whisper";
+    let stated = fields
+        .size(if is_whisper {
+            DECODER_INTERMEDIATE
+        } else {
+            INTERMEDIATE
+        })?
+        .map(u128::from);
     // Four times the width is what these classes fill in.
     let is_fourfold = matches!(
         family,

@@ -1,5 +1,7 @@
 //! Models and plans for tests.
 
+use std::collections::BTreeMap;
+
 use super::device::{Class, Device};
 use super::plan::{CacheType, Length, Plan};
 use crate::engine::{Engine, Releases, Serving};
@@ -28,6 +30,7 @@ pub(super) fn decoder(id: &str, shape: Shape) -> Model {
         kind: Kind::Decoder,
         architecture: None,
         parameters: shape.parameters,
+        draft_parameters: None,
         num_hidden_layers: shape.layers,
         hidden_size: shape.hidden,
         num_attention_heads: shape.heads,
@@ -53,6 +56,7 @@ pub(super) fn decoder(id: &str, shape: Shape) -> Model {
         checkpoint_bytes: None,
         variants: Vec::new(),
         kv_bytes_per_token: None,
+        publications: BTreeMap::new(),
         source: "a test".to_owned(),
         confidence: Confidence::Verified,
         note: None,
@@ -312,6 +316,7 @@ pub(super) fn plan(model: &Model, format: Format, engine: Engine, mib: u64) -> P
         devices: 1,
         fraction: None,
         length: Length::Declared,
+        positions: model.max_position_embeddings,
         dtype: None,
         cache_type: CacheType::Auto,
         eager: false,

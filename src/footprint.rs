@@ -13,6 +13,8 @@ mod cache;
 mod device;
 mod estimate;
 #[cfg(test)]
+mod every_engine;
+#[cfg(test)]
 mod example;
 mod interval;
 pub mod inverse;

@@ -72,6 +72,21 @@ fn the_pool_of_the_engine_s_own_fraction_lies_within() {
 }
 
 #[test]
+fn weights_and_rows_of_logged_models_come_out() {
+    let catalogue = crate::model::Catalogue::embedded();
+    // DeepSeek-V3 in FP4 over four B200: 94.51 GiB on each.
+    let model = catalogue.get("deepseek-v3").unwrap();
+    let estimate = start(model, Format::Nvfp4, 182_000, 4, None);
+    let weights = estimate.part("weights").unwrap();
+    let logged = u64::try_from(gib(9_451)).unwrap();
+    assert!(weights.lower() <= logged && logged <= weights.upper(), "{weights:?}");
+    // 2,243,474 tokens of 57,344 bytes: keys and values of 59.91 GiB each.
+    let model = catalogue.get("qwen2.5-7b").unwrap();
+    let estimate = start(model, Format::Float16, 182_000, 1, None);
+    assert_eq!(i128::from(estimate.row_bytes) * 2_243_474 / gib(1), 11_981);
+}
+
+#[test]
 fn the_engine_s_own_fraction_is_as_logged() {
     let model = llama_8b();
     let usual = |mib: u64, tensor: u32| {

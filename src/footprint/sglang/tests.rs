@@ -79,7 +79,10 @@ fn weights_and_rows_of_logged_models_come_out() {
     let estimate = start(model, Format::Nvfp4, 182_000, 4, None);
     let weights = estimate.part("weights").unwrap();
     let logged = u64::try_from(gib(9_451)).unwrap();
-    assert!(weights.lower() <= logged && logged <= weights.upper(), "{weights:?}");
+    assert!(
+        weights.lower() <= logged && logged <= weights.upper(),
+        "{weights:?}"
+    );
     // 2,243,474 tokens of 57,344 bytes: keys and values of 59.91 GiB each.
     let model = catalogue.get("qwen2.5-7b").unwrap();
     let estimate = start(model, Format::Float16, 182_000, 1, None);

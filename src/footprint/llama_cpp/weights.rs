@@ -195,6 +195,25 @@ mod tests {
     }
 
     #[test]
+    fn the_output_keeps_more_bits_than_the_layers() {
+        // What is left of 4349.56 MiB without 32 layers of 5.5 bits and 65 norms: 102.54 MiB, which are 6.56 bits.
+        let model = open_llama_7b();
+        let plan = plan(&model, Format::GgufQ5_0, Engine::LlamaCpp, 24_576);
+        let layers = 32 * (4 * 4_096 * 4_096 + 3 * 4_096 * 11_008) * 11 / 16;
+        let logged = mib(434_956) - layers - 65 * 4_096 * 4;
+        let output = output(&plan, &Parts::of(&model));
+        assert!(
+            output.expected().abs_diff(logged) * 1_000 < logged,
+            "{output:?}, {logged}"
+        );
+        // That of a width that is no multiple of 256 keeps 8.5.
+        let narrow = qwen_half_b();
+        let plan = super::super::super::example::plan(&narrow, Format::GgufQ4K, Engine::LlamaCpp, 24_576);
+        let output = super::output(&plan, &Parts::of(&narrow));
+        assert_eq!(output.expected(), 151_936 * 896 * 17 / 16);
+    }
+
+    #[test]
     fn layers_go_on_the_device_one_by_one() {
         let model = open_llama_7b();
         let at = |layers| {

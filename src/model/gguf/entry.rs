@@ -35,18 +35,7 @@ impl Gguf {
     /// # Errors
     /// Names the key that is absent, too large or contradicts another.
     pub fn model(&self, id: &str) -> Result<Model, GgufError> {
-        let architecture = self.text("general.architecture").ok_or_else(|| {
-            wrong(
-                "general.architecture",
-                "is absent; give the first part of the model",
-            )
-        })?;
-        if architecture == "clip" || self.text("general.type").is_some_and(|kind| kind != "model") {
-            return Err(wrong(
-                "general.type",
-                "this is a projector or an adapter, which has no shape of its own; give the text model's file",
-            ));
-        }
+        let architecture = self.architecture()?;
         let keys = Keys {
             gguf: self,
             architecture,
@@ -136,6 +125,23 @@ impl Gguf {
             ));
         }
         Ok(model)
+    }
+
+    /// The architecture of a model that can be served by itself.
+    fn architecture(&self) -> Result<&str, GgufError> {
+        let architecture = self.text("general.architecture").ok_or_else(|| {
+            wrong(
+                "general.architecture",
+                "is absent; give the first part of the model",
+            )
+        })?;
+        if architecture == "clip" || self.text("general.type").is_some_and(|kind| kind != "model") {
+            return Err(wrong(
+                "general.type",
+                "this is a projector or an adapter, which has no shape of its own; give the text model's file",
+            ));
+        }
+        Ok(architecture)
     }
 
     /// The model's own name (`general.name`).

@@ -24,6 +24,7 @@ mod tree;
 mod value;
 
 pub use error::{PolicyError, PolicyErrors};
+pub(crate) use error::{hint, nearest};
 pub use file::Document;
 pub use notice::Notice;
 pub use selector::{Matches, Selector};

@@ -1,0 +1,1 @@
+//! Entries of models of one's own.

@@ -60,3 +60,6 @@ impl fmt::Display for Unknown {
         f.write_str(&self.reason)
     }
 }
+
+#[cfg(test)]
+mod tests;

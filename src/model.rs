@@ -81,7 +81,7 @@ pub struct Model {
     /// Key and value heads in layers of full attention, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_global_key_value_heads: Option<u32>,
-    /// Last layers that use the cache of earlier ones.
+    /// Last layers that use the cache of earlier ones; both kinds of layers share in proportion to their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_kv_shared_layers: Option<u32>,
     /// Layers with a recurrent state, where it has them.

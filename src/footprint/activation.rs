@@ -8,6 +8,7 @@ use super::interval::{Interval, product, scaled};
 use super::plan::Plan;
 use super::vllm;
 use crate::engine::Version;
+use crate::model::Kind;
 use crate::units::Mib;
 
 const GIB: u64 = 1 << 30;
@@ -30,7 +31,11 @@ const EVEN_VOCABULARY: u32 = 1 << 17;
 pub(super) fn activation(plan: &Plan<'_>) -> Interval {
     let tokens = plan.batch_tokens();
     let rows = vllm::sequences(plan);
-    let vocabulary = u64::from(plan.model.vocab_size.unwrap_or(0));
+    // An encoder samples nothing.
+    let vocabulary = match plan.model.kind {
+        Kind::Decoder => u64::from(plan.model.vocab_size.unwrap_or(0)),
+        Kind::Encoder => 0,
+    };
     let sampler =
         |rows: u64, tokens: u64| scaled(product(&[rows.min(tokens), vocabulary]), SAMPLER_TENTHS, 10);
     let sampler = Interval::new(

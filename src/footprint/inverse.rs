@@ -91,7 +91,7 @@ pub fn largest_fraction(plan: &Plan<'_>) -> Option<Fraction> {
 #[must_use]
 pub fn longest(plan: &Plan<'_>, surely: Surely) -> Option<u64> {
     let block = plan.block();
-    let declared = plan.model.max_position_embeddings.max(plan.longest());
+    let declared = plan.positions.max(plan.longest());
     let at = |length: u64| {
         let mut changed = plan.clone();
         changed.length = Length::Tokens(length.max(1));

@@ -113,6 +113,8 @@ pub struct Plan<'a> {
     pub fraction: Option<Fraction>,
     /// The longest context.
     pub length: Length,
+    /// Tokens of context that the model's configuration declares under the name in use.
+    pub positions: u64,
     /// Type of unpacked weights and activations where the invocation chooses it.
     pub dtype: Option<Dtype>,
     /// Type of the cache.
@@ -172,7 +174,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             model,
             format,
-            publisher: None,
+            publisher: reading.model.as_deref().and_then(publisher).map(Cow::Owned),
             engine: reading.engine,
             releases: Releases::from(reading.version),
             device,
@@ -182,12 +184,26 @@ impl<'a> Plan<'a> {
             devices: parallelism.devices.max(1),
             fraction: reading.memory.fraction.clone(),
             length,
+            positions: model.max_position_embeddings,
             dtype,
             cache_type,
             eager: reading.eager,
             serving: reading.serving.clone(),
             draft: None,
         })
+    }
+
+    /// The plan of a draft model beside this one: unpacked weights, over the same ranks.
+    pub(super) fn of_draft(&self, draft: &'a Model) -> Self {
+        let mut plan = self.clone();
+        plan.model = draft;
+        plan.format = draft.released.unwrap_or(Format::Float16);
+        plan.publisher = None;
+        plan.draft = None;
+        plan.serving.draft = None;
+        plan.serving.adapters = None;
+        plan.serving.cpu_offload_bytes = None;
+        plan
     }
 
     pub(super) fn tensor(&self) -> u64 {
@@ -206,7 +222,7 @@ impl<'a> Plan<'a> {
     pub(super) fn longest(&self) -> u64 {
         match self.length {
             Length::Tokens(length) => length,
-            Length::Declared | Length::Auto => self.model.max_position_embeddings,
+            Length::Declared | Length::Auto => self.positions,
         }
     }
 
@@ -266,8 +282,9 @@ impl<'a> Plan<'a> {
             by.zip(publisher)
                 .is_some_and(|(by, publisher)| by.eq_ignore_ascii_case(publisher))
         };
-        if let Some((_, bytes)) = of_format().find(|(by, _)| same(*by)) {
-            return Some((bytes, bytes));
+        let of_publisher = || of_format().filter(|(by, _)| same(*by)).map(|(_, bytes)| bytes);
+        if let (Some(least), Some(most)) = (of_publisher().min(), of_publisher().max()) {
+            return Some((least, most));
         }
         if parts.explained && !self.keeps_some_plain(parts) {
             return None;
@@ -304,4 +321,11 @@ fn decides(field: &str) -> bool {
         "host",
     ];
     !HARMLESS.contains(&field)
+}
+
+/// Who published a model, by the name under which it is loaded: `publisher/name`.
+fn publisher(name: &str) -> Option<String> {
+    let (publisher, name) = name.split_once('/')?;
+    let plain = |text: &str| !text.is_empty() && !text.contains(['/', '$', ':', ' ']);
+    (plain(publisher) && plain(name)).then(|| publisher.to_owned())
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::{API_VERSION, Kind};
-use crate::fit::words::floor_mib;
+use crate::fit::words::{floor_mib, releases};
 use crate::fit::{Figures, Fitting, Named, Verdict};
 use crate::footprint::{Estimate, Interval};
 use crate::model::{Confidence, Format};
@@ -115,6 +115,8 @@ pub struct FitEngine {
     pub name: String,
     /// The release as which the arguments were read; `null` where it is not known.
     pub version: Option<String>,
+    /// The releases that bounds and defaults were reckoned for; `null` where none is known.
+    pub releases: Option<String>,
     /// The memory fraction as written, or the release's default.
     pub fraction: Option<String>,
 }
@@ -198,6 +200,7 @@ impl FitDocument {
             engine: FitEngine {
                 name: fitting.reading.engine.to_string(),
                 version: fitting.reading.version.map(|version| version.to_string()),
+                releases: releases(&fitting.releases),
                 fraction: fitting.reading.memory.value.clone(),
             },
             device: FitDevice {

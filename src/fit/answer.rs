@@ -11,7 +11,7 @@ use crate::device::catalogue::Catalogue as Products;
 use crate::engine::{
     ArgumentsError, Engine, Reading, Releases, Starts, Version, arguments_name_model, read_arguments,
 };
-use crate::finding::{Code, Severity};
+use crate::finding::Code;
 use crate::footprint::{Plan, Unknown};
 use crate::message::cut;
 use crate::model::name::{Found, find};
@@ -144,6 +144,18 @@ pub fn ask(question: &Question<'_>) -> Result<Fitting, AskError> {
         Err(_) if ranks > devices => (Verdict::DoesNotFit, words::too_few(ranks, devices), None),
         Err(reason) => (Verdict::Unknown, reason, None),
     };
+    // What is the reason need not be told twice.
+    notes.retain(|note| *note != reason);
+    if reading.starts == Starts::No {
+        notes.push(
+            if figures.is_some() {
+                "the engine does not start with these arguments; the numbers are those of what they mean"
+            } else {
+                "the engine does not start with these arguments"
+            }
+            .to_owned(),
+        );
+    }
     Ok(Fitting {
         reading,
         releases: question.releases,
@@ -203,18 +215,6 @@ fn about_reading(reading: &Reading, question: &Question<'_>, notes: &mut Vec<Str
             &format!("{}: {}", finding.code, finding.message),
             LONGEST_NOTE,
         ));
-    }
-    if reading.starts == Starts::No {
-        let refused = reading
-            .findings
-            .iter()
-            .any(|finding| matches!(finding.severity, Severity::Error | Severity::Warning));
-        notes.push(if refused {
-            "the engine does not start with these arguments; the numbers are those of what they mean"
-                .to_owned()
-        } else {
-            "the engine does not start with these arguments".to_owned()
-        });
     }
     let releases = &question.releases;
     if releases.first.is_none() && releases.last.is_none() {

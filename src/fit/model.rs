@@ -9,6 +9,8 @@ use crate::model::{Catalogue, Confidence, Format, Model, Told};
 
 /// Longest part of a name that is told.
 const SHOWN: usize = 80;
+/// Why nothing is told of a format without a size.
+const UNSIZED: &str = "the quantization does not tell how many bits a weight has";
 
 /// A model as it was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,21 +115,16 @@ fn format(
     reading: &Reading,
     notes: &mut Vec<String>,
 ) -> Result<Format, String> {
-    let unsized_format = |text: &str| {
-        Err(format!(
-            "the quantization {text:?} does not tell how many bits a weight has"
-        ))
-    };
     match stated {
         Some(Told::Format(format)) => return Ok(format),
-        Some(Told::Unsized) => return unsized_format("that is stated"),
+        Some(Told::Unsized) => return Err(UNSIZED.to_owned()),
         Some(Told::Checkpoint) | None => {}
     }
     let option = match reading.quantization.as_deref() {
         Some(text) => match Format::parse(text) {
             Ok(Told::Format(format)) => Some((format, text)),
             Ok(Told::Checkpoint) => None,
-            Ok(Told::Unsized) => return unsized_format(text),
+            Ok(Told::Unsized) => return Err(format!("{text:?}: {UNSIZED}")),
             Err(error) => return Err(error.to_string()),
         },
         None => None,

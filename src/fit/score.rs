@@ -36,6 +36,8 @@ pub struct Score {
     pub tokens: TokenTable,
     /// Size of the pool that follows from the arguments alone.
     pub pool: Vec<PoolTable>,
+    /// Cases whose device's total was not printed: they count for weights and tokens only.
+    pub without_total: usize,
     /// Answers by outcome.
     pub outcomes: Vec<Outcomes>,
     /// Answers that were not right, or not sure.
@@ -62,6 +64,7 @@ pub fn score(cases: &[Case], catalogue: &Catalogue, products: &Products) -> Scor
         weights: tables::weights(&judged),
         tokens: tables::tokens(&judged),
         pool: tables::pool(&judged),
+        without_total: judged.iter().filter(|one| !one.has_total).count(),
         outcomes: tables::outcomes(&judged),
         misses: judged.iter().filter_map(judged::Judged::miss).collect(),
         contradictory: judged.iter().filter_map(judged::Judged::contradiction).collect(),

@@ -1,7 +1,7 @@
 //! The answer in one sentence, with its numbers.
 
 use super::figures::Figures;
-use crate::engine::Reading;
+use crate::engine::{Reading, Releases, Version};
 use crate::finding::Code;
 use crate::footprint::{Answer, Interval};
 use crate::units::Mib;
@@ -64,6 +64,28 @@ fn beside(figures: &Figures, reading: &Reading) -> String {
     )
 }
 
+/// Releases as one writes them: `0.11.0`, `0.11.x`, `0.11.x to 0.12.x`, `0.21.0 or newer`; `None` where none is known.
+#[must_use]
+pub(crate) fn releases(releases: &Releases) -> Option<String> {
+    let newest = |version: Version| match version.0 {
+        [major, minor, u16::MAX, _] => format!("{major}.{minor}.x"),
+        _ => version.to_string(),
+    };
+    let text = match (releases.first, releases.last) {
+        (Some(first), Some(last)) if first == last => first.to_string(),
+        (Some(first), Some(last)) if first.0[..2] == last.0[..2] && first.0[2..] == [0, 0] => newest(last),
+        (Some(first), Some(last)) => format!("{first} to {}", newest(last)),
+        (Some(first), None) => format!("{first} or newer"),
+        (None, Some(last)) => format!("{} or older", newest(last)),
+        (None, None) => return None,
+    };
+    Some(match releases.legacy {
+        Some(true) => format!("{text} (V0)"),
+        Some(false) => format!("{text} (V1)"),
+        None => text,
+    })
+}
+
 /// `5` or `5 to 9`, in MiB, rounded up.
 pub(super) fn range(interval: Interval) -> String {
     let (lower, upper) = (interval.lower_mib().get(), interval.upper_mib().get());
@@ -85,4 +107,32 @@ pub(crate) fn floor_mib(bytes: i128) -> i64 {
 #[must_use]
 pub(crate) fn or_nothing(bytes: i128) -> Mib {
     Mib::from_bytes_down(u64::try_from(bytes).unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_told_as_they_are_written() {
+        for (text, told) in [
+            ("0.11.0", Some("0.11.0")),
+            ("0.11", Some("0.11.x")),
+            ("0.7.x (V0)", Some("0.7.x (V0)")),
+            ("0.11-0.12", Some("0.11.0 to 0.12.x")),
+            ("0.21+", Some("0.21.0 or newer")),
+            ("2025-08", None),
+        ] {
+            let read = Releases::parse(text).unwrap();
+            assert_eq!(releases(&read).as_deref(), told, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_round_down_below_zero_too() {
+        assert_eq!(floor_mib(3 << 19), 1);
+        assert_eq!(floor_mib(-1), -1);
+        assert_eq!(floor_mib(i128::MIN), i64::MIN);
+        assert_eq!(or_nothing(-5), Mib::ZERO);
+    }
 }

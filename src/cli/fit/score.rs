@@ -1,5 +1,6 @@
 //! `vramgate fit --score`: how well answers agree with start-up logs.
 
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use comfy_table::{CellAlignment, Table};
@@ -114,6 +115,11 @@ fn text(score: &Score) -> String {
         &mut text,
         &["OUTCOME", "FITS", "DOES NOT FIT", "DOUBTFUL", "UNKNOWN"],
         outcomes,
+    );
+    let _ = writeln!(
+        text,
+        "{} cases without a printed total count for weights and tokens only.\n",
+        score.without_total
     );
     list(
         &mut text,

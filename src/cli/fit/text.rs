@@ -7,7 +7,7 @@ use comfy_table::{CellAlignment, Table};
 
 use super::bar;
 use crate::cli::output::clean;
-use crate::fit::words::floor_mib;
+use crate::fit::words::{floor_mib, releases};
 use crate::fit::{Figures, Fitting, Named, Verdict};
 use crate::footprint::Interval;
 
@@ -57,11 +57,16 @@ fn understood(fitting: &Fitting, device: &Named) -> String {
         lines.push(("facts", format!("{sure}: {source}")));
     }
     if let Some(format) = model.format {
-        lines.push(("format", format.to_string()));
+        lines.push((
+            "format",
+            if format.is_packed() {
+                format.to_string()
+            } else {
+                format!("{format}, not packed")
+            },
+        ));
     }
-    let release = reading
-        .version
-        .map_or_else(|| "release not known".to_owned(), |version| version.to_string());
+    let release = releases(&fitting.releases).unwrap_or_else(|| "release not known".to_owned());
     let fraction = match (&reading.memory.value, &reading.memory.fraction) {
         (Some(value), Some(_)) => format!(", memory fraction {value}"),
         _ => String::new(),

@@ -97,10 +97,10 @@ impl<'c> Errors<'c> {
         let middle = self.0.len() / 2;
         let upper = self.0.get(middle)?.0.abs();
         if self.0.len() % 2 == 1 {
-            return Some(upper);
+            return Some(rounded(upper));
         }
         let lower = self.0.get(middle.checked_sub(1)?)?.0.abs();
-        Some(f64::midpoint(lower, upper))
+        Some(rounded(f64::midpoint(lower, upper)))
     }
 
     fn within(&self, bound: f64) -> usize {
@@ -109,8 +109,16 @@ impl<'c> Errors<'c> {
 
     fn worst(&self) -> (Option<f64>, Option<String>) {
         let last = self.0.last();
-        (last.map(|last| last.0), last.map(|last| last.1.to_owned()))
+        (
+            last.map(|last| rounded(last.0)),
+            last.map(|last| last.1.to_owned()),
+        )
     }
+}
+
+/// To thousandths: more would say more than the logs do.
+fn rounded(number: f64) -> f64 {
+    (number * 1_000.0).round() / 1_000.0
 }
 
 pub(super) fn weights(judged: &[Judged<'_>]) -> Vec<WeightTable> {
@@ -203,6 +211,5 @@ pub(super) fn outcomes(judged: &[Judged<'_>]) -> Vec<Outcomes> {
             unified(one) && one.outcome != Outcome::Ran
         }),
         row("figures against arguments", &|one| one.is_contradictory()),
-        row("no total printed", &|one| !one.has_total),
     ]
 }

@@ -14,6 +14,7 @@ mod check;
 mod explain;
 mod fit;
 mod input;
+mod model;
 mod output;
 mod policies;
 mod serve;
@@ -80,6 +81,7 @@ pub fn run() -> ExitCode {
         args::Command::Fit(args) => fit::run(&args),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
+        args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };
     match result {

@@ -8,8 +8,15 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod catalogue;
+pub mod config_json;
+pub mod files;
 mod format;
+pub mod gguf;
+mod json;
+#[cfg(test)]
+mod mutation;
 pub mod name;
+pub mod safetensors;
 
 pub use catalogue::Catalogue;
 pub use format::{Format, Told, UnknownFormat};
@@ -33,6 +40,9 @@ pub struct Model {
     pub architecture: Option<String>,
     /// Parameters altogether, tied embeddings once, towers and draft layers of the checkpoint included.
     pub parameters: u64,
+    /// Parameters of draft layers among them, which an engine loads for speculative decoding alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_parameters: Option<u64>,
     /// Layers of the text model.
     pub num_hidden_layers: u32,
     /// Width of the residual stream.

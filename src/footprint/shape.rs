@@ -115,7 +115,7 @@ impl Parts {
 
     /// Compares with the total.
     fn settle(mut self, model: &Model) -> Self {
-        let total = model.parameters;
+        let total = loaded(model);
         let known = self.sum();
         // Half a percent too much is rounding of a nominal total; more says that the shape means something else.
         let slack = total / 200;
@@ -168,6 +168,13 @@ impl Parts {
         .into_iter()
         .fold(0, u64::saturating_add)
     }
+}
+
+/// Parameters without those of draft layers.
+pub(super) fn loaded(model: &Model) -> u64 {
+    model
+        .parameters
+        .saturating_sub(model.draft_parameters.unwrap_or(0))
 }
 
 /// Layers that have attention.

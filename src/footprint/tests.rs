@@ -352,6 +352,7 @@ fn models() -> impl Strategy<Value = Model> {
         kind: if kinds.0 { Kind::Decoder } else { Kind::Encoder },
         architecture: kinds.1.then(|| "NemotronHForCausalLM".to_owned()),
         parameters: other.5,
+        draft_parameters: kinds.2.then_some(other.5),
         num_hidden_layers: shape.0,
         hidden_size: shape.1,
         num_attention_heads: shape.2,

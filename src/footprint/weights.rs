@@ -2,7 +2,7 @@
 
 use super::interval::{Interval, product, scaled};
 use super::plan::Plan;
-use super::shape::Parts;
+use super::shape::{Parts, loaded};
 use crate::model::{Kind, Model};
 
 mod bits;
@@ -25,6 +25,8 @@ pub(super) fn weights(plan: &Plan<'_>) -> Interval {
         // The file's own size says more than bits: publishers differ in what they leave unpacked.
         (Some((least, most)), true) => {
             let (lower, expected, upper) = CHECKPOINT;
+            let without_drafts = |bytes: u64| scaled(bytes, loaded(model), model.parameters);
+            let (least, most) = (without_drafts(least), without_drafts(most));
             let middle = least.midpoint(most);
             let one = Interval::new(
                 scaled(least, lower, 1_000),
@@ -112,9 +114,12 @@ pub(super) fn adapter_width(model: &Model) -> u64 {
 
 /// One more layer of the model, as a draft head has: in the model's format or plain.
 pub(super) fn draft_layer(plan: &Plan<'_>) -> Interval {
-    let parts = Parts::of(plan.model);
     let layers = u64::from(plan.model.num_hidden_layers).max(1);
-    let one = parts.linear() / layers / plan.tensor();
+    let one = plan
+        .model
+        .draft_parameters
+        .unwrap_or_else(|| Parts::of(plan.model).linear() / layers)
+        / plan.tensor();
     let (least, ..) = bits(plan.format);
     let unpacked = product(&[one, PLAIN]);
     Interval::new(0, scaled(one, least, 8_000).midpoint(unpacked), unpacked)

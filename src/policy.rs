@@ -23,8 +23,8 @@ pub mod spec;
 mod tree;
 mod value;
 
+pub(crate) use error::nearest;
 pub use error::{PolicyError, PolicyErrors};
-pub(crate) use error::{hint, nearest};
 pub use file::Document;
 pub use notice::Notice;
 pub use selector::{Matches, Selector};

@@ -53,191 +53,86 @@ fn refused(args: &[&str]) -> String {
     text
 }
 
-/// Runs with a text of its own in `tests/texts/`.
-fn shown(name: &str, code: i32, args: &[&str]) {
-    let output = fit(args);
-    assert_eq!(output.status.code(), Some(code), "{name}: {}", stderr(&output));
-    let text = stdout(&output);
-    for line in text.lines().filter(|line| line.starts_with('[')) {
-        assert_eq!(line.chars().count(), 66, "{name}: {line}");
-    }
-    golden(name, &text);
-}
+/// Texts in `tests/texts/` with their exit code and command line, in which `~` stands for a blank within a word.
+const TEXTS: [(&str, i32, &str); 12] = [
+    (
+        "fit-fits",
+        0,
+        "--model meta-llama/Llama-3.1-8B-Instruct --device l40s --engine-version 0.11.0 -- --max-model-len 32768",
+    ),
+    (
+        "fit-doubtful",
+        0,
+        "--model Qwen/Qwen3-32B --device NVIDIA-H100-80GB-HBM3 --engine-version 0.11.0 -- --max-model-len=16384",
+    ),
+    (
+        "fit-does-not-fit",
+        1,
+        "--model RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic --device h100-80gb-sxm --engine-version 0.11.0",
+    ),
+    (
+        "fit-weights-alone-too-large",
+        1,
+        "--model meta-llama/Llama-3.3-70B-Instruct --device l40s --engine-version 0.11.0",
+    ),
+    (
+        "fit-mig-profile",
+        0,
+        "--model google/gemma-3-1b-it --device 1g.10gb@a100-80gb --engine-version 0.20.0 -- --enforce-eager --max-num-seqs 16",
+    ),
+    (
+        "fit-too-few-devices",
+        1,
+        "--model openai/gpt-oss-120b --device h100-80gb-sxm --devices 1 --engine-version 0.11 -- -tp 2",
+    ),
+    (
+        "fit-two-ranks",
+        0,
+        "--model openai/gpt-oss-120b --device RTX~PRO~6000=97280 --devices 4 --engine-version 0.11-0.12 -- -tp 2",
+    ),
+    (
+        "fit-unknown-model",
+        0,
+        "--model meta-llama/Llama-3.1-9B-Instruct --device l4 --engine-version 0.20.0",
+    ),
+    (
+        "fit-part-of-a-path",
+        0,
+        "--model /models/Qwen2.5-7B-Instruct-AWQ --device 24000 --engine-version 0.20.0",
+    ),
+    (
+        "fit-option-of-a-newer-release",
+        0,
+        "--model Qwen/Qwen3-8B --device l4 --engine-version 0.6.3 -- --kv-cache-memory-bytes 5G --max-model-len 8192",
+    ),
+    (
+        "fit-fraction-out-of-range",
+        0,
+        "--model Qwen/Qwen3-8B --device l4 --engine-version 0.11.0 -- --gpu-memory-utilization 1.5",
+    ),
+    (
+        "fit-encoder",
+        0,
+        "--model BAAI/bge-m3 --device t4 --engine-version 0.11.0",
+    ),
+];
 
 #[test]
 fn texts_read_as_a_user_would_want_them() {
-    let llama = "meta-llama/Llama-3.1-8B-Instruct";
-    shown(
-        "fit-fits",
-        0,
-        &[
-            "--model",
-            llama,
-            "--device",
-            "l40s",
-            "--engine-version",
-            "0.11.0",
-            "--",
-            "--max-model-len",
-            "32768",
-        ],
-    );
-    shown(
-        "fit-doubtful",
-        0,
-        &[
-            "--model",
-            "Qwen/Qwen3-32B",
-            "--device",
-            "NVIDIA-H100-80GB-HBM3",
-            "--engine-version",
-            "0.11.0",
-            "--",
-            "--max-model-len=16384",
-        ],
-    );
-    shown(
-        "fit-does-not-fit",
-        1,
-        &[
-            "--model",
-            "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
-            "--device",
-            "h100-80gb-sxm",
-            "--engine-version",
-            "0.11.0",
-        ],
-    );
-    shown(
-        "fit-weights-alone-too-large",
-        1,
-        &[
-            "--model",
-            "meta-llama/Llama-3.3-70B-Instruct",
-            "--device",
-            "l40s",
-            "--engine-version",
-            "0.11.0",
-        ],
-    );
-    shown(
-        "fit-mig-profile",
-        0,
-        &[
-            "--model",
-            "google/gemma-3-1b-it",
-            "--device",
-            "1g.10gb@a100-80gb",
-            "--engine-version",
-            "0.20.0",
-            "--",
-            "--enforce-eager",
-            "--max-num-seqs",
-            "16",
-        ],
-    );
-    shown(
-        "fit-too-few-devices",
-        1,
-        &[
-            "--model",
-            "openai/gpt-oss-120b",
-            "--device",
-            "h100-80gb-sxm",
-            "--devices",
-            "1",
-            "--engine-version",
-            "0.11",
-            "--",
-            "-tp",
-            "2",
-        ],
-    );
-    shown(
-        "fit-two-ranks",
-        0,
-        &[
-            "--model",
-            "openai/gpt-oss-120b",
-            "--device",
-            "RTX PRO 6000=97280",
-            "--devices",
-            "4",
-            "--engine-version",
-            "0.11-0.12",
-            "--",
-            "-tp",
-            "2",
-        ],
-    );
-    shown(
-        "fit-unknown-model",
-        0,
-        &[
-            "--model",
-            "meta-llama/Llama-3.1-9B-Instruct",
-            "--device",
-            "l4",
-            "--engine-version",
-            "0.20.0",
-        ],
-    );
-    shown(
-        "fit-part-of-a-path",
-        0,
-        &[
-            "--model",
-            "/models/Qwen2.5-7B-Instruct-AWQ",
-            "--device",
-            "24000",
-            "--engine-version",
-            "0.20.0",
-        ],
-    );
-    shown(
-        "fit-option-of-a-newer-release",
-        0,
-        &[
-            "--model",
-            "Qwen/Qwen3-8B",
-            "--device",
-            "l4",
-            "--engine-version",
-            "0.6.3",
-            "--",
-            "--kv-cache-memory-bytes",
-            "5G",
-            "--max-model-len",
-            "8192",
-        ],
-    );
-    shown(
-        "fit-fraction-out-of-range",
-        0,
-        &[
-            "--model",
-            "Qwen/Qwen3-8B",
-            "--device",
-            "l4",
-            "--engine-version",
-            "0.11.0",
-            "--",
-            "--gpu-memory-utilization",
-            "1.5",
-        ],
-    );
-    shown(
-        "fit-encoder",
-        0,
-        &[
-            "--model",
-            "BAAI/bge-m3",
-            "--device",
-            "t4",
-            "--engine-version",
-            "0.11.0",
-        ],
-    );
+    for (name, code, line) in TEXTS {
+        let words: Vec<String> = line
+            .split_whitespace()
+            .map(|word| word.replace('~', " "))
+            .collect();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let output = fit(&words);
+        assert_eq!(output.status.code(), Some(code), "{name}: {}", stderr(&output));
+        let text = stdout(&output);
+        for line in text.lines().filter(|line| line.starts_with('[')) {
+            assert_eq!(line.chars().count(), 66, "{name}: {line}");
+        }
+        golden(name, &text);
+    }
 }
 
 #[test]

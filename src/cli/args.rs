@@ -156,9 +156,9 @@ pub(super) struct Fit {
 
 const FIT_EXAMPLES: &str = "\
 Examples:
-  vramgate fit --model Qwen/Qwen3-32B --device h100-80gb-sxm --engine-version 0.11.0 -- --max-model-len 16384
-  vramgate fit --model google/gemma-3-1b-it --device 1g.5gb@a100-40gb -- --gpu-memory-utilization 0.86
-  vramgate fit --model openai/gpt-oss-120b --device 'RTX PRO 6000=97280' --devices 2 -- --tensor-parallel-size 2
+  vramgate fit --model Qwen/Qwen3-32B --device h100-80gb-sxm -- --max-model-len 16384
+  vramgate fit --model google/gemma-3-1b-it --device 1g.5gb@a100-40gb -- --enforce-eager
+  vramgate fit --model openai/gpt-oss-120b --device 'RTX PRO 6000=97280' -- -tp 2
 
 Exit codes: 0 fits, doubtful or unknown (the reason is told), 1 does not fit, 2 unusable input.";
 

@@ -92,7 +92,10 @@ fn engine(name: &str) -> Result<Engine, Failure> {
     let found = Engine::from_name(name).filter(|engine| ENGINES.contains(&engine.as_str()));
     found.ok_or_else(|| {
         let name = crate::message::cut(name, 40);
-        let hint = crate::policy::hint(&name, &ENGINES);
+        let hint = crate::policy::nearest(&name, &ENGINES).map_or_else(
+            || format!("; known are {}", ENGINES.join(", ")),
+            |near| format!("; did you mean {near}?"),
+        );
         Failure::new(format!(
             "--engine: {name:?} is no engine whose arguments are read{hint}"
         ))

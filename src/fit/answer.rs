@@ -246,3 +246,6 @@ fn about_devices(
         ));
     }
 }
+
+#[cfg(test)]
+mod tests;

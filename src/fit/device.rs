@@ -140,16 +140,12 @@ fn with_total(catalogue: &Catalogue, name: &str, total: Mib) -> Named {
         (Some(product), None) if product.memory == total || product.other_memory.contains(&total) => {
             device.least_total = product.cuda_total.map_or(total, |cuda| cuda.min(total));
         }
-        (Some(product), None) if total > product.highest_memory() || total < usual_least(product) => {
-            let (least, most) = (usual_least(product), product.highest_memory());
-            notes.push(format!(
-                "{} usually has {} to {} MiB; {} MiB are taken as written",
-                product.id,
-                least.get(),
-                most.get(),
-                total.get()
-            ));
-        }
+        (Some(product), None) if is_odd(product, total) => notes.push(format!(
+            "{} usually has {} MiB; {} MiB are taken as written",
+            product.id,
+            product.memory.get(),
+            total.get()
+        )),
         (Some(product), Some(profile)) if product.profile(profile).is_none() => notes.push(format!(
             "{} has no MIG profile {profile}; {} MiB are taken as written",
             product.id,
@@ -171,10 +167,9 @@ fn with_total(catalogue: &Catalogue, name: &str, total: Mib) -> Named {
     }
 }
 
-/// The least total with which a product is seen, by CUDA too.
-fn usual_least(product: &Product) -> Mib {
-    let least = product.lowest_memory();
-    product.cuda_total.map_or(least, |cuda| cuda.min(least))
+/// Whether a total is more than a tenth away from every total of a product: CUDA, ECC and the driver take less.
+fn is_odd(product: &Product, total: Mib) -> bool {
+    total.times(10) > product.highest_memory().times(11) || total.times(10) < product.lowest_memory().times(9)
 }
 
 fn looked_up(catalogue: &Catalogue, name: &str) -> Result<Named, String> {

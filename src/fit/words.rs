@@ -4,7 +4,6 @@ use super::figures::Figures;
 use crate::engine::{Reading, Releases, Version};
 use crate::finding::Code;
 use crate::footprint::{Answer, Interval};
-use crate::units::Mib;
 
 /// Fewer devices than ranks.
 pub(super) fn too_few(ranks: u32, devices: u32) -> String {
@@ -103,12 +102,6 @@ pub(crate) fn floor_mib(bytes: i128) -> i64 {
     i64::try_from(mib).unwrap_or(if mib < 0 { i64::MIN } else { i64::MAX })
 }
 
-/// MiB of bytes that may be missing, for a bar or a sum.
-#[must_use]
-pub(crate) fn or_nothing(bytes: i128) -> Mib {
-    Mib::from_bytes_down(u64::try_from(bytes).unwrap_or(0))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -133,6 +126,5 @@ mod tests {
         assert_eq!(floor_mib(3 << 19), 1);
         assert_eq!(floor_mib(-1), -1);
         assert_eq!(floor_mib(i128::MIN), i64::MIN);
-        assert_eq!(or_nothing(-5), Mib::ZERO);
     }
 }

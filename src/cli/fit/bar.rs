@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use crate::fit::Figures;
-use crate::fit::words::or_nothing;
 use crate::units::Mib;
 
 /// Characters of the bar.
@@ -63,13 +62,30 @@ fn segments(figures: &Figures) -> Vec<Segment> {
     let weights = figures.weights().expected_mib();
     let activation = figures.activation().expected_mib();
     let used = estimate.used().expected_mib();
+    // Below zero where nothing is left.
+    let pool = Mib::from_bytes_down(u64::try_from(estimate.pool.expected).unwrap_or(0));
     let segment = |letter, name, size| Segment { letter, name, size };
     vec![
         segment('W', "weights", weights),
         segment('A', "activation", activation),
         segment('o', "other parts", used.less(weights).less(activation)),
-        segment('k', "KV pool", or_nothing(estimate.pool.expected)),
+        segment('k', "KV pool", pool),
         segment('x', "outside budget", estimate.outside.expected_mib()),
         segment('.', "free", figures.free),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_fill_the_bar_and_never_more() {
+        assert_eq!(cells(0, 100), 0);
+        assert_eq!(cells(100, 100), WIDTH);
+        assert_eq!(cells(50, 100), WIDTH / 2);
+        assert_eq!(cells(u64::MAX, u64::MAX), WIDTH);
+        assert_eq!(cells(u64::MAX, 1), WIDTH);
+        assert_eq!(cells(5, 0), WIDTH);
+    }
 }

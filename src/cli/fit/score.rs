@@ -34,74 +34,8 @@ pub(super) fn run(files: &[PathBuf], catalogue: &Catalogue, format: Output) -> R
 
 fn text(score: &Score) -> String {
     let mut text = format!("{} cases\n\n", score.cases);
-    let with = |number: Option<f64>, digits: usize, unit: &str| {
-        number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$}{unit}"))
-    };
-    let signed = |number: Option<f64>, digits: usize, unit: &str| {
-        number.map_or_else(|| "-".to_owned(), |number| format!("{number:+.digits$}{unit}"))
-    };
-    let whose = |worst: Option<&String>| worst.cloned().unwrap_or_default();
-    let weights = score.weights.iter().map(|row| {
-        vec![
-            row.cases.to_owned(),
-            row.n.to_string(),
-            with(row.median_percent, 2, " %"),
-            row.within3.to_string(),
-            row.within10.to_string(),
-            signed(row.worst_percent, 1, " %"),
-            whose(row.worst.as_ref()),
-        ]
-    });
-    table(
-        &mut text,
-        &["WEIGHTS", "N", "MEDIAN", "WITHIN 3 %", "WITHIN 10 %", "WORST", ""],
-        weights,
-    );
-    let tokens = &score.tokens;
-    let row = vec![
-        "pure attention".to_owned(),
-        tokens.n.to_string(),
-        with(tokens.median_percent, 3, " %"),
-        tokens.within1.to_string(),
-        signed(tokens.worst_percent, 1, " %"),
-        whose(tokens.worst.as_ref()),
-    ];
-    table(
-        &mut text,
-        &[
-            "KV TOKENS FROM THE POOL",
-            "N",
-            "MEDIAN",
-            "WITHIN 1 %",
-            "WORST",
-            "",
-        ],
-        std::iter::once(row),
-    );
-    let pool = score.pool.iter().map(|row| {
-        vec![
-            row.cases.to_owned(),
-            row.n.to_string(),
-            with(row.median_gib, 2, " GiB"),
-            with(row.median_percent, 1, " %"),
-            row.too_high.to_string(),
-            signed(row.worst_gib, 2, " GiB"),
-            whose(row.worst.as_ref()),
-        ]
-    });
-    table(
-        &mut text,
-        &[
-            "KV POOL FROM THE ARGUMENTS",
-            "N",
-            "MEDIAN",
-            "OF THE GPU",
-            "> 1 GiB TOO HIGH",
-            "WORST",
-            "",
-        ],
-        pool,
-    );
+    sizes(&mut text, score);
+    pools(&mut text, score);
     let outcomes = score.outcomes.iter().map(|row| {
         vec![
             row.cases.to_owned(),
@@ -121,23 +55,98 @@ fn text(score: &Score) -> String {
         "{} cases without a printed total count for weights and tokens only.\n",
         score.without_total
     );
-    list(
-        &mut text,
-        "Wrong or not sure (GiB: least/expected/most)",
-        &score.misses,
-    );
-    list(
-        &mut text,
-        "Figures against the arguments, counted apart",
-        &score.contradictory,
-    );
-    list(&mut text, "Without an answer", &score.unknown);
-    list(
-        &mut text,
-        "Found as another model than the facts name",
-        &score.found_otherwise,
-    );
+    for (title, misses) in [
+        ("Wrong or not sure (GiB: least/expected/most)", &score.misses),
+        (
+            "Figures against the arguments, counted apart",
+            &score.contradictory,
+        ),
+        ("Without an answer", &score.unknown),
+        (
+            "Found as another model than the facts name",
+            &score.found_otherwise,
+        ),
+    ] {
+        list(&mut text, title, misses);
+    }
     text
+}
+
+/// A number with its unit; `-` where there is none.
+fn number(number: Option<f64>, digits: usize, unit: &str) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:.digits$} {unit}"))
+}
+
+/// The same with its sign.
+fn signed(number: Option<f64>, digits: usize, unit: &str) -> String {
+    number.map_or_else(|| "-".to_owned(), |number| format!("{number:+.digits$} {unit}"))
+}
+
+fn sizes(text: &mut String, score: &Score) {
+    let weights = score.weights.iter().map(|row| {
+        vec![
+            row.cases.to_owned(),
+            row.n.to_string(),
+            number(row.median_percent, 2, "%"),
+            row.within3.to_string(),
+            row.within10.to_string(),
+            signed(row.worst_percent, 1, "%"),
+            row.worst.clone().unwrap_or_default(),
+        ]
+    });
+    table(
+        text,
+        &["WEIGHTS", "N", "MEDIAN", "WITHIN 3 %", "WITHIN 10 %", "WORST", ""],
+        weights,
+    );
+    let tokens = &score.tokens;
+    let row = vec![
+        "pure attention".to_owned(),
+        tokens.n.to_string(),
+        number(tokens.median_percent, 3, "%"),
+        tokens.within1.to_string(),
+        signed(tokens.worst_percent, 1, "%"),
+        tokens.worst.clone().unwrap_or_default(),
+    ];
+    table(
+        text,
+        &[
+            "KV TOKENS FROM THE POOL",
+            "N",
+            "MEDIAN",
+            "WITHIN 1 %",
+            "WORST",
+            "",
+        ],
+        std::iter::once(row),
+    );
+}
+
+fn pools(text: &mut String, score: &Score) {
+    let pool = score.pool.iter().map(|row| {
+        vec![
+            row.cases.to_owned(),
+            row.n.to_string(),
+            number(row.median_gib, 2, "GiB"),
+            number(row.median_percent, 1, "%"),
+            row.too_high.to_string(),
+            signed(row.worst_gib, 2, "GiB"),
+            row.worst.clone().unwrap_or_default(),
+        ]
+    });
+    table(
+        text,
+        &[
+            "KV POOL FROM THE ARGUMENTS",
+            "N",
+            "MEDIAN",
+            "OF THE GPU",
+            "> 1 GiB TOO HIGH",
+            "WORST",
+            "",
+        ],
+        pool,
+    );
 }
 
 fn table(text: &mut String, header: &[&str], rows: impl Iterator<Item = Vec<String>>) {

@@ -10,6 +10,7 @@ use crate::cli::output::clean;
 use crate::fit::words::{floor_mib, releases};
 use crate::fit::{Figures, Fitting, Named, Verdict};
 use crate::footprint::Interval;
+use crate::model::{Confidence, Format};
 
 /// The whole answer.
 pub(super) fn render(fitting: &Fitting, device: &Named) -> String {
@@ -50,21 +51,19 @@ fn understood(fitting: &Fitting, device: &Named) -> String {
     }
     if let (Some(confidence), Some(source)) = (model.confidence, &model.source) {
         let sure = match confidence {
-            crate::model::Confidence::Unverified => "unverified",
-            crate::model::Confidence::Partly => "partly verified",
-            crate::model::Confidence::Verified => "verified",
+            Confidence::Unverified => "unverified",
+            Confidence::Partly => "partly verified",
+            Confidence::Verified => "verified",
         };
         lines.push(("facts", format!("{sure}: {source}")));
     }
     if let Some(format) = model.format {
-        lines.push((
-            "format",
-            if format.is_packed() {
-                format.to_string()
-            } else {
-                format!("{format}, not packed")
-            },
-        ));
+        let told = match format {
+            Format::Float16 => "not packed, 16 bits".to_owned(),
+            Format::Float32 => "not packed, 32 bits".to_owned(),
+            packed => packed.to_string(),
+        };
+        lines.push(("format", told));
     }
     let release = releases(&fitting.releases).unwrap_or_else(|| "release not known".to_owned());
     let fraction = match (&reading.memory.value, &reading.memory.fraction) {

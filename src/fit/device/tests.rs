@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn parse(text: &str) -> Named {
@@ -117,4 +119,22 @@ fn what_is_no_device_is_an_error_of_bounded_length() {
     let long = "x".repeat(10_240);
     assert!(error(&long).contains("has more than 200 bytes"));
     assert!(error(&long).len() < 500);
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in "\\PC{0,40}", form in 0..6_usize) {
+        let text = match form {
+            0 => text,
+            1 => format!("{text}=81559"),
+            2 => format!("h100-80gb-sxm={text}"),
+            3 => format!("{text}@a100-80gb"),
+            4 => format!("1g.10gb@{text}"),
+            _ => format!("{text}MiB"),
+        };
+        match Named::parse(Catalogue::embedded(), &text) {
+            Ok(named) => prop_assert!(named.device.total > Mib::ZERO && named.device.least_total <= named.device.total),
+            Err(error) => prop_assert!(error.to_string().len() < 1_000),
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! The command line: reads files, asks the core, prints.
 //!
 //! Exit codes are a promise: 0 admitted, 1 denied (or a warning under `--fail-on warning`), 2 input that cannot be
-//! used. Each error is printed once, in one line where it can be, with what to do about it.
+//! used. For `fit`: 0 fits, doubtful or unknown, 1 does not fit, 2 input that cannot be used. Each error is printed once, in one line where it can be, with what to do about it.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -12,6 +12,7 @@ mod args;
 mod certs;
 mod check;
 mod explain;
+mod fit;
 mod input;
 mod model;
 mod output;
@@ -77,6 +78,7 @@ pub fn run() -> ExitCode {
         args::Command::Serve(args) => serve::run(&args).map(|()| Outcome::Passed),
         args::Command::Check(args) => check::run(&args),
         args::Command::Explain(args) => explain::run(&args).map(|()| Outcome::Passed),
+        args::Command::Fit(args) => fit::run(&args),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),

@@ -17,10 +17,12 @@ use serde::Serialize;
 mod check;
 mod devices;
 mod explanation;
+mod fit;
 
 pub use check::{Checked, Decision};
 pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, SlotCount, TokenCount};
+pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};
 
 /// Group and version of every document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -34,6 +36,10 @@ pub enum Kind {
     CheckResult,
     /// Devices and who shares them; items are [`DeviceRow`].
     DeviceList,
+    /// Whether a model fits a device; see [`FitDocument`].
+    Fit,
+    /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
+    FitScore,
 }
 
 /// A list with its version and kind.

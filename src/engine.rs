@@ -38,7 +38,7 @@ mod triton;
 mod variables;
 pub mod vllm;
 
-pub use arguments::{ArgumentsError, read_arguments};
+pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
 pub use read::{config_maps, read};
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};

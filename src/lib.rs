@@ -18,6 +18,7 @@ pub mod device;
 pub mod document;
 pub mod engine;
 pub mod finding;
+pub mod fit;
 pub mod footprint;
 pub mod invocation;
 pub mod ledger;

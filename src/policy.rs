@@ -23,6 +23,7 @@ pub mod spec;
 mod tree;
 mod value;
 
+pub(crate) use error::nearest;
 pub use error::{PolicyError, PolicyErrors};
 pub use file::Document;
 pub use notice::Notice;

@@ -22,6 +22,9 @@ pub(super) enum Command {
     Check(Check),
     /// Show what each container starts and how much GPU memory that takes; needs no cluster
     Explain(Explain),
+    /// Tell whether a model fits a device under an engine's arguments; needs no cluster. Exit 0 fits, doubtful or unknown,
+    /// 1 does not fit, 2 unusable input
+    Fit(Fit),
     /// Show the devices of a cluster, who shares them and what is promised
     Top(Top),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
@@ -109,6 +112,55 @@ pub(super) struct Explain {
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
     pub(super) output: Output,
 }
+
+#[derive(Debug, Args)]
+#[command(after_help = FIT_EXAMPLES)]
+pub(super) struct Fit {
+    /// The model: a published name, an id of the catalogue or of --models. Needed unless the arguments name one
+    #[arg(long, value_name = "ID")]
+    pub(super) model: Option<String>,
+    /// Format of its weights, where its name does not tell: fp8, nvfp4, mxfp4, awq-int4, gptq-int4, w4a16, bnb-4bit,
+    /// gguf-q4_k_m …, or an engine's own name
+    #[arg(long, value_name = "FORMAT")]
+    pub(super) quantization: Option<String>,
+    /// The device of each rank: PRODUCT, PROFILE@PRODUCT, either with =MIB behind it, or MIB alone
+    #[arg(long, value_name = "DEVICE", required_unless_present = "score")]
+    pub(super) device: Option<String>,
+    /// Devices that the container gets; as many as the arguments ask for by default
+    #[arg(long, value_name = "N")]
+    pub(super) devices: Option<u32>,
+    /// The engine: vllm, sglang, tgi, tei, trtllm, llama.cpp or lmdeploy
+    #[arg(long, value_name = "NAME", default_value = "vllm")]
+    pub(super) engine: String,
+    /// Its release, as in 0.11.0, 0.7.x, 0.11-0.12 or 0.21+
+    #[arg(long, value_name = "VERSION")]
+    pub(super) engine_version: Option<String>,
+    /// Entries of models of your own, as `vramgate model add` prints them. Repeat it for several
+    #[arg(long, value_name = "FILE")]
+    pub(super) models: Vec<PathBuf>,
+    /// Answer for every start-up log of these files, and print how well the answers agree with what was measured
+    #[arg(
+        long,
+        value_name = "FILE",
+        num_args = 1..,
+        conflicts_with_all = ["model", "quantization", "device", "devices", "engine_version", "arguments"]
+    )]
+    pub(super) score: Vec<PathBuf>,
+    /// text or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(super) output: Output,
+    /// What follows the command of the engine's server, behind `--`
+    #[arg(value_name = "ENGINE ARGS", last = true, allow_hyphen_values = true)]
+    pub(super) arguments: Vec<String>,
+}
+
+const FIT_EXAMPLES: &str = "\
+Examples:
+  vramgate fit --model Qwen/Qwen3-32B --device h100-80gb-sxm -- --max-model-len 16384
+  vramgate fit --model google/gemma-3-1b-it --device 1g.5gb@a100-40gb -- --enforce-eager
+  vramgate fit --model openai/gpt-oss-120b --device 'RTX PRO 6000=97280' -- -tp 2
+
+Exit codes: 0 fits, doubtful or unknown (the reason is told), 1 does not fit, 2 unusable input.";
 
 #[derive(Debug, Args)]
 pub(super) struct Top {

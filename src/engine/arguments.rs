@@ -97,6 +97,12 @@ pub fn read_arguments(
     of_engine.next().ok_or(ArgumentsError::Nothing(engine))
 }
 
+/// Whether the arguments of an engine name the model that it loads. `false` for engines that [`read_arguments`] refuses.
+#[must_use]
+pub fn arguments_name_model(engine: Engine, arguments: &[String]) -> bool {
+    server(engine).is_some_and(|server| names_model(&server, arguments))
+}
+
 fn names_model(server: &Server, arguments: &[String]) -> bool {
     let leads = server.model.is_none()
         && arguments

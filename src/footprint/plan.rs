@@ -302,9 +302,20 @@ impl<'a> Plan<'a> {
         if publisher.is_some() && of_format().all(|(by, _)| by.is_some()) {
             return None;
         }
-        let least = of_format().map(|(_, bytes)| bytes).min()?;
-        let most = of_format().map(|(_, bytes)| bytes).max()?;
-        Some((least, most))
+        let range = |least: Option<u64>, most: Option<u64>| least.zip(most);
+        let own = || of_format().map(|(_, bytes)| bytes);
+        range(own().min(), own().max()).or_else(|| {
+            // Four-bit integers of another kind leave the same parts at 16 bits as often as not.
+            let like = || {
+                let variants = self.model.variants.iter();
+                variants
+                    .filter(|variant| {
+                        variant.format.is_four_bit_integer() && self.format.is_four_bit_integer()
+                    })
+                    .filter_map(|variant| variant.checkpoint_bytes)
+            };
+            range(like().min(), like().max())
+        })
     }
 
     /// Whether publishers of this format leave different parts of such a model at 16 bits.

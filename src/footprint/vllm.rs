@@ -2,7 +2,7 @@
 
 use super::Unknown;
 use super::activation::activation;
-use super::estimate::{Bound, Frame, Part};
+use super::estimate::{Bound, Frame, Part, bytes};
 use super::interval::{Interval, product, scaled};
 use super::plan::{Length, Plan};
 use super::weights::{adapter_width, draft_layer, weights};
@@ -18,6 +18,8 @@ const LONGEST_UNCHUNKED: u64 = 32_768;
 const SMALL_BATCH: u64 = 2_048;
 /// Tokens of a batch on large devices.
 const LARGE_BATCH: u64 = 8_192;
+/// A context was never seen to take more than this part of a device.
+const SMALLEST_CONTEXT: u64 = 13;
 /// Sequences on small and on large devices.
 const SEQUENCES: (u64, u64) = (256, 1_024);
 
@@ -217,7 +219,9 @@ pub(super) fn outside(plan: &Plan<'_>) -> Interval {
 
 /// The least that must be left of the device beside the budget: the context of the process.
 pub(super) fn context(plan: &Plan<'_>) -> u64 {
-    if plan.tensor > 1 { 80 * CENTI } else { 50 * CENTI }
+    let usual = if plan.tensor > 1 { 80 } else { 50 } * CENTI;
+    // A context grows with the device: those of 8 GB and less have smaller ones.
+    usual.min(bytes(plan.device.least_total) / SMALLEST_CONTEXT)
 }
 
 /// Scales by thousandths.

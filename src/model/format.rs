@@ -265,6 +265,15 @@ impl Format {
         )
     }
 
+    /// Whether weights are integers of four bits.
+    #[must_use]
+    pub const fn is_four_bit_integer(self) -> bool {
+        matches!(
+            self,
+            Self::Awq4 | Self::Gptq4 | Self::AutoRound4 | Self::W4a16 | Self::Int4
+        )
+    }
+
     /// Whether weights are packed into fewer than 16 bits.
     #[must_use]
     pub const fn is_packed(self) -> bool {

@@ -176,9 +176,20 @@ impl Judged<'_> {
         Some((error, error / total * 100.0))
     }
 
-    /// Whether measured weights and pool exceed what the arguments allow.
+    /// Whether the measured figures cannot come of the arguments that the log shows.
     pub(super) fn is_contradictory(&self) -> bool {
-        self.excess().is_some()
+        self.excess().is_some() || self.shortfall().is_some()
+    }
+
+    /// Tokens of the measured pool and of the longest context by the arguments, where a start that succeeded has fewer
+    /// than the engine demands of one.
+    fn shortfall(&self) -> Option<(f64, f64)> {
+        if self.outcome != Outcome::Ran || self.case.engine != "vllm" || !self.is_pure_attention() {
+            return None;
+        }
+        let tokens = self.measured("kv_tokens")?;
+        let length = self.figures()?.estimate.length as f64;
+        (tokens > 0.0 && tokens < length).then_some((tokens, length))
     }
 
     /// Measured weights and pool, and the budget by the arguments, in GiB, where the first exceeds the second.
@@ -186,7 +197,8 @@ impl Judged<'_> {
         if !self.has_total {
             return None;
         }
-        let measured = self.measured("weights_gib")? + self.measured_pool()?;
+        let least = self.figures()?.weights().lower() as f64 / GIB;
+        let measured = self.measured("weights_gib").unwrap_or(least) + self.measured_pool()?;
         let budget = self.figures()?.estimate.budget as f64 / GIB;
         (measured > budget * ROUNDED).then_some((measured, budget))
     }
@@ -250,8 +262,15 @@ impl Judged<'_> {
 
     /// A case whose figures exceed what its arguments allow.
     pub(super) fn contradiction(&self) -> Option<Miss> {
-        let (measured, budget) = self.excess()?;
-        let figures = format!("weights and pool {measured:.2} GiB, allowed {budget:.2}");
+        let figures = match (self.excess(), self.shortfall()) {
+            (Some((measured, budget)), _) => {
+                format!("weights and pool {measured:.2} GiB, allowed {budget:.2}")
+            }
+            (None, Some((tokens, length))) => {
+                format!("it ran with a pool of {tokens:.0} tokens, and one request has {length:.0}")
+            }
+            (None, None) => return None,
+        };
         Some(self.told(self.verdict().as_str(), figures))
     }
 

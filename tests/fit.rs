@@ -54,7 +54,7 @@ fn refused(args: &[&str]) -> String {
 }
 
 /// Texts in `tests/texts/` with their exit code and command line, in which `~` stands for a blank within a word.
-const TEXTS: [(&str, i32, &str); 12] = [
+const TEXTS: [(&str, i32, &str); 15] = [
     (
         "fit-fits",
         0,
@@ -109,6 +109,21 @@ const TEXTS: [(&str, i32, &str); 12] = [
         "fit-fraction-out-of-range",
         0,
         "--model Qwen/Qwen3-8B --device l4 --engine-version 0.11.0 -- --gpu-memory-utilization 1.5",
+    ),
+    (
+        "fit-sglang",
+        0,
+        "--engine sglang --model Qwen/Qwen3-8B --device l40s --engine-version 0.5.0",
+    ),
+    (
+        "fit-llama-cpp",
+        0,
+        "--engine llama.cpp --device rtx-4090 -- -hf Qwen/Qwen3-8B-GGUF:Q4_K_M -c 8192",
+    ),
+    (
+        "fit-tei",
+        0,
+        "--engine tei --model BAAI/bge-m3 --device 1g.10gb@a100-80gb",
     ),
     (
         "fit-encoder",

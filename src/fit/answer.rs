@@ -217,7 +217,9 @@ fn about_reading(reading: &Reading, question: &Question<'_>, notes: &mut Vec<Str
         ));
     }
     let releases = &question.releases;
-    if releases.first.is_none() && releases.last.is_none() {
+    // What other engines hold does not hang on their release.
+    let matters = matches!(question.engine, Engine::Vllm | Engine::Sglang);
+    if matters && releases.first.is_none() && releases.last.is_none() {
         notes.push(format!(
             "the release of {} is not known, so bounds and defaults of several releases count; give --engine-version",
             question.engine

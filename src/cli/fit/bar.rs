@@ -37,8 +37,9 @@ pub(super) fn render(figures: &Figures, total: Mib, text: &mut String) {
         drawn = end;
     }
     text.push_str("]\n");
-    if total.get() < whole {
-        let end = cells(total.get(), whole);
+    // A MiB that rounding added is not worth a mark.
+    let end = cells(total.get(), whole);
+    if end < WIDTH {
         text.extend((0..end).map(|_| ' '));
         let _ = writeln!(text, "^ the device ends here, at {} MiB", total.get());
     }
@@ -64,12 +65,17 @@ fn segments(figures: &Figures) -> Vec<Segment> {
     let used = estimate.used().expected_mib();
     // Below zero where nothing is left.
     let pool = Mib::from_bytes_down(u64::try_from(estimate.pool.expected).unwrap_or(0));
+    let left = if estimate.need.upper() > 0 {
+        "KV pool"
+    } else {
+        "left over"
+    };
     let segment = |letter, name, size| Segment { letter, name, size };
     vec![
         segment('W', "weights", weights),
         segment('A', "activation", activation),
         segment('o', "other parts", used.less(weights).less(activation)),
-        segment('k', "KV pool", pool),
+        segment('k', left, pool),
         segment('x', "outside budget", estimate.outside.expected_mib()),
         segment('.', "free", figures.free),
     ]

@@ -108,14 +108,18 @@ fn parts(figures: &Figures, text: &mut String) {
         row(part.name, part.bytes, part.source);
     }
     row("outside", estimate.outside, "taken outside of the budget");
-    row(
-        "one request",
-        estimate.need,
-        &format!("KV cache of {} tokens", estimate.length),
-    );
+    let caches = estimate.need.upper() > 0;
+    if caches {
+        let length = estimate.length;
+        row(
+            "one request",
+            estimate.need,
+            &format!("KV cache of {length} tokens"),
+        );
+    }
     let pool = &estimate.pool;
     table.add_row([
-        "KV pool".to_owned(),
+        if caches { "KV pool" } else { "left over" }.to_owned(),
         floor_mib(pool.lower).to_string(),
         floor_mib(pool.expected).to_string(),
         floor_mib(pool.upper).to_string(),

@@ -174,6 +174,9 @@ pub(super) fn pool(judged: &[Judged<'_>]) -> Vec<PoolTable> {
     vec![
         table("all", &|_| true),
         table("text-only attention models", &|one| one.is_text()),
+        table("text-only attention models, vllm", &|one| {
+            one.is_text() && one.case.engine == "vllm"
+        }),
     ]
 }
 

@@ -61,9 +61,21 @@ fn no_run_that_worked_is_refused_and_no_failure_is_called_fit() {
         .map(|miss| format!("{} ({}): {}", miss.id, miss.kind, miss.figures))
         .collect();
     assert_eq!(wrong, Vec::<String>::new());
-    // These weights and this pool do not go into the budget that the log's arguments leave.
-    let apart: Vec<&str> = score.contradictory.iter().map(|miss| miss.id.as_str()).collect();
-    assert_eq!(apart, ["v-llama31-70b-gptq-a100-40"]);
+    // These weights and this pool do not go into the budget that the log's arguments leave, or the pool holds no request
+    // of the context that they ask for: part of the arguments was not logged.
+    let mut apart: Vec<&str> = score.contradictory.iter().map(|miss| miss.id.as_str()).collect();
+    apart.sort_unstable();
+    assert_eq!(
+        apart,
+        [
+            "v-dsv4-flash-spark-082",
+            "v-llama31-70b-gptq-a100-40",
+            "v-llama70b-tp4-h200",
+            "v-sealion8b-bnb-8g",
+        ]
+    );
+    let doubtful = score.misses.iter().filter(|miss| miss.kind == "doubtful").count();
+    assert!(doubtful <= 12, "{doubtful} of {} are doubtful", score.cases);
 }
 
 #[test]

@@ -3,11 +3,16 @@
 //! A [`Model`] is an entry of the embedded catalogue, of a policy's `spec.models`, or what `vramgate model add` reads
 //! from a model's own files; all three are the same document. Sizes follow from the shape in [`crate::footprint`].
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
+mod catalogue;
 mod format;
+pub mod name;
 
-pub use format::Format;
+pub use catalogue::Catalogue;
+pub use format::{Format, Told, UnknownFormat};
 
 /// One model.
 ///
@@ -97,6 +102,9 @@ pub struct Model {
     /// Stated bytes of one token's KV cache at 16 bits over all layers, before any split; wins over the shape.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kv_bytes_per_token: Option<u64>,
+    /// What some of `names` have of their own, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub publications: BTreeMap<String, Publication>,
     /// Where the facts come from.
     pub source: String,
     /// How sure they are.
@@ -204,11 +212,41 @@ pub struct Variant {
     pub checkpoint_bytes: Option<u64>,
 }
 
+/// What a published name has of its own: the same shape under another context, or released in another format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Publication {
+    /// Longest context that its configuration declares, in tokens, where it is not the entry's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_position_embeddings: Option<u64>,
+    /// The format in which it is released, where it is not the entry's; `float16` is that of `torchDtype`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub released: Option<Format>,
+}
+
 const fn one() -> u32 {
     1
 }
 
 impl Model {
+    /// Whether another entry needs the same memory under the same options: everything but names, sizes of files and
+    /// provenance agrees.
+    #[must_use]
+    pub fn has_shape_of(&self, other: &Self) -> bool {
+        let shape = |model: &Self| Self {
+            id: String::new(),
+            names: Vec::new(),
+            checkpoint_bytes: None,
+            variants: Vec::new(),
+            publications: BTreeMap::new(),
+            source: String::new(),
+            confidence: Confidence::Unverified,
+            note: None,
+            ..model.clone()
+        };
+        self.parameters == other.parameters && shape(self) == shape(other)
+    }
+
     /// Width of a head of an ordinary layer.
     #[must_use]
     pub fn head_width(&self) -> u32 {

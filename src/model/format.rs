@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use thiserror::Error;
+
 use serde::{Deserialize, Serialize};
 
 /// A format of weights. Text models pack every linear layer but the output; what stays unpacked beyond that differs by
@@ -85,6 +87,25 @@ pub enum Format {
     GgufQ2K,
 }
 
+/// What a quantisation that is stated on a command line tells of the weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// They have this format.
+    Format(Format),
+    /// They have the format in which the checkpoint is stored: look at the name of the model (`compressed-tensors`).
+    Checkpoint,
+    /// They have one whose bits follow from nothing that is stated (`exl2`): their size is unknown.
+    Unsized,
+}
+
+/// A quantisation of a name that no engine is known to have.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{value:?} is not a known quantisation: write one of {}", Format::WORDS.join(", "))]
+pub struct UnknownFormat {
+    /// The beginning of the text.
+    pub value: String,
+}
+
 impl fmt::Display for Format {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
@@ -120,6 +141,79 @@ impl Format {
         Self::GgufQ3K,
         Self::GgufQ2K,
     ];
+
+    /// What [`Format::parse`] reads beside the engines' own names.
+    pub const WORDS: [&str; 18] = [
+        "none",
+        "fp8",
+        "nvfp4",
+        "mxfp4",
+        "awq-int4",
+        "gptq-int4",
+        "autoround-int4",
+        "w4a16",
+        "w8a8-int8",
+        "int4",
+        "bnb-4bit",
+        "fp4+fp8",
+        "gguf",
+        "gguf-q4",
+        "gguf-q4_k_m",
+        "gguf-q5_0",
+        "gguf-q8_0",
+        "gguf-f16",
+    ];
+
+    /// Reads a quantisation as it stands on a command line: a format's own name here, or the name that vLLM, SGLang, TGI
+    /// or LMDeploy has for it. Upper and lower case are alike, and so are `-` and `_`.
+    ///
+    /// Sources: the lists of methods in vLLM's `model_executor/layers/quantization`, SGLang's `server_args`, TGI's
+    /// `Quantization`. TGI's `bitsandbytes` is 8-bit while vLLM's is 4-bit; it is read as the smaller.
+    ///
+    /// # Errors
+    ///
+    /// When no engine is known to have a method of this name.
+    pub fn parse(text: &str) -> Result<Told, UnknownFormat> {
+        let mut name = text.trim().chars().take(40).collect::<String>();
+        name.make_ascii_lowercase();
+        let own = name.replace('_', "-");
+        if let Some(format) = Self::ALL
+            .iter()
+            .find(|format| format.as_str().replace('_', "-") == own)
+        {
+            return Ok(Told::Format(*format));
+        }
+        Ok(match own.as_str() {
+            "awq-marlin" | "awq" | "cpu-awq" => Told::Format(Self::Awq4),
+            "gptq" | "gptq-marlin" | "gptq-marlin-24" | "gptq-bitblas" | "marlin" => {
+                Told::Format(Self::Gptq4)
+            }
+            "auto-round" | "autoround" => Told::Format(Self::AutoRound4),
+            "fbgemm-fp8" | "ptpc-fp8" | "modelopt" | "modelopt-fp8" | "modelopt-mxfp8" | "w8a8-fp8"
+            | "mxfp8" | "fp8-per-tensor" | "fp8-per-block" => Told::Format(Self::Fp8),
+            "modelopt-fp4" | "petit-nvfp4" | "fp4" => Told::Format(Self::Nvfp4),
+            "w8a8" | "int8" | "experts-int8" | "tpu-int8" | "eetq" => Told::Format(Self::Int8),
+            "w4afp8" | "w4a8" => Told::Format(Self::W4a16),
+            "4bit" | "rtn" => Told::Format(Self::Int4),
+            "bitsandbytes" | "bnb" | "nf4" | "bitsandbytes-nf4" | "bitsandbytes-fp4" => {
+                Told::Format(Self::Bnb4)
+            }
+            "gguf-q4" => Told::Format(Self::GgufQ4K),
+            "gguf-q5" => Told::Format(Self::GgufQ5K),
+            "gguf-q6" => Told::Format(Self::GgufQ6K),
+            "gguf-q8" => Told::Format(Self::GgufQ8_0),
+            "bf16" | "bfloat16" | "fp16" => Told::Format(Self::Float16),
+            "fp32" => Told::Format(Self::Float32),
+            "none" | "null" | "auto" | "hf" | "compressed-tensors" | "inc" | "torchao" | "moe-wna16"
+            | "quark" | "modelopt-mixed" | "modelslim" | "ipex" | "neuron-quant" | "unquant" => {
+                Told::Checkpoint
+            }
+            "exl2" | "exl3" | "aqlm" | "hqq" | "qoq" | "bitblas" | "deepspeedfp" | "fp-quant" | "quip" => {
+                Told::Unsized
+            }
+            _ => return Err(UnknownFormat { value: name }),
+        })
+    }
 
     /// The name in JSON, in policies and in text.
     #[must_use]
@@ -175,5 +269,58 @@ impl Format {
     #[must_use]
     pub const fn is_packed(self) -> bool {
         !matches!(self, Self::Float32 | Self::Float16 | Self::GgufF16)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_format_and_every_word_is_read() {
+        for format in Format::ALL {
+            assert_eq!(Format::parse(format.as_str()), Ok(Told::Format(format)));
+            assert_eq!(
+                Format::parse(&format.as_str().to_ascii_uppercase()),
+                Ok(Told::Format(format))
+            );
+        }
+        for word in Format::WORDS {
+            assert!(Format::parse(word).is_ok(), "{word}");
+        }
+    }
+
+    #[test]
+    fn engines_have_names_of_their_own() {
+        for (text, told) in [
+            ("awq_marlin", Told::Format(Format::Awq4)),
+            ("gptq_marlin", Told::Format(Format::Gptq4)),
+            ("fbgemm_fp8", Told::Format(Format::Fp8)),
+            ("modelopt", Told::Format(Format::Fp8)),
+            ("modelopt_fp4", Told::Format(Format::Nvfp4)),
+            ("auto-round", Told::Format(Format::AutoRound4)),
+            ("w8a8_int8", Told::Format(Format::Int8)),
+            ("w4afp8", Told::Format(Format::W4a16)),
+            ("experts_int8", Told::Format(Format::Int8)),
+            ("bitsandbytes-nf4", Told::Format(Format::Bnb4)),
+            ("eetq", Told::Format(Format::Int8)),
+            (" FP8 ", Told::Format(Format::Fp8)),
+            ("gguf-q4", Told::Format(Format::GgufQ4K)),
+            ("compressed-tensors", Told::Checkpoint),
+            ("none", Told::Checkpoint),
+            ("torchao", Told::Checkpoint),
+            ("exl2", Told::Unsized),
+        ] {
+            assert_eq!(Format::parse(text), Ok(told), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_no_engine_has_is_an_error_that_lists_the_words() {
+        for text in ["", "fp9", "awqq", "q4_k_m_l", &"x".repeat(10_000)] {
+            let error = Format::parse(text).unwrap_err();
+            assert!(error.value.len() <= 40);
+            assert!(error.to_string().contains("awq-int4, gptq-int4"), "{error}");
+        }
     }
 }

@@ -13,6 +13,7 @@ mod certs;
 mod check;
 mod explain;
 mod input;
+mod model;
 mod output;
 mod policies;
 mod serve;
@@ -78,6 +79,7 @@ pub fn run() -> ExitCode {
         args::Command::Explain(args) => explain::run(&args).map(|()| Outcome::Passed),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
+        args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };
     match result {

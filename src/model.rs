@@ -8,8 +8,13 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod catalogue;
+pub mod config_json;
+pub mod files;
 mod format;
+pub mod gguf;
+mod json;
 pub mod name;
+pub mod safetensors;
 
 pub use catalogue::Catalogue;
 pub use format::{Format, Told, UnknownFormat};

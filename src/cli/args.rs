@@ -26,6 +26,8 @@ pub(super) enum Command {
     Top(Top),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
     Certs(Certs),
+    /// Read a model's own files, and print an entry for spec.models of a policy
+    Model(Model),
     /// Print the webhook registrations for `kubectl apply -f -`
     WebhookConfig(WebhookConfig),
 }
@@ -117,6 +119,34 @@ pub(super) struct Top {
     pub(super) holders: bool,
     /// text or json
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Model {
+    #[command(subcommand)]
+    pub(super) command: ModelCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum ModelCommand {
+    /// Print an entry made from config.json, *.safetensors and their index, or a GGUF file
+    Add(ModelAdd),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct ModelAdd {
+    /// Files of one model, its folder, or `-` for standard input. What a file is, its content tells
+    #[arg(value_name = "FILE", required = true)]
+    pub(super) files: Vec<PathBuf>,
+    /// Short name of the entry; else the last part of the first --name, or the folder's name
+    #[arg(long, value_name = "ID")]
+    pub(super) id: Option<String>,
+    /// Name under which the model is published, as in org/model. Repeat it for several
+    #[arg(long = "name", value_name = "NAME")]
+    pub(super) names: Vec<String>,
+    /// yaml or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,
 }
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::Question;
 use super::survey::Survey;
 use crate::demand::{Amount, Demand};
-use crate::engine::FractionEdit;
+use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
 use crate::ledger::search::Overlay;
 use crate::ledger::{Ledger, constraints};
@@ -138,7 +138,7 @@ struct Rewrite {
     container: String,
     /// JSON pointer below the pod.
     pointer: String,
-    edit: FractionEdit,
+    edit: OptionEdit,
     /// Whether somebody had chosen the fraction that it replaces.
     chosen: bool,
 }

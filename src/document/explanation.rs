@@ -367,6 +367,8 @@ mod tests {
             }],
             findings: Vec::new(),
             fraction_edit: None,
+            length_edit: None,
+            tensor_edit: None,
         }
     }
 

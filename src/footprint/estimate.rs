@@ -77,6 +77,12 @@ pub(super) enum Bound {
     Pool(u64),
 }
 
+/// Whether the memory of an engine is modelled at all.
+#[must_use]
+pub const fn is_modelled(engine: Engine) -> bool {
+    matches!(engine, Engine::Vllm)
+}
+
 /// Estimates a plan.
 pub fn estimate(plan: &Plan<'_>) -> Result<Estimate, Unknown> {
     let frame = match plan.engine {

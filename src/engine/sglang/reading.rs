@@ -89,7 +89,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     }
     // The script does not look at arguments.
     if !by_script {
-        reading.fraction_edit = edit::fraction(context, command, &line, FRACTION);
+        reading.fraction_edit = edit::option(context, command, &line, FRACTION);
     }
     context.finish(command, reading)
 }

@@ -414,7 +414,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:12: spec.access.runtimeClasses: accepted, without effect yet",
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
-            "p.yaml:15: spec.models: accepted, without effect yet",
+            "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:16: spec.defaults.gpuMemoryUtilization: accepted, without effect yet: nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
         ]
     );

@@ -193,6 +193,8 @@ pub fn vllm(image: &str, fraction: Option<&str>) -> Value {
         args.push("--gpu-memory-utilization".to_owned());
         args.push(fraction.to_owned());
     }
+    // With what the model declares and the engine profiles by default, small fractions would not do.
+    args.extend(["--max-model-len", "4096", "--max-num-seqs", "64"].map(str::to_owned));
     json!({
         "name": "server", "image": image,
         "command": ["python3", "-m", "vllm.entrypoints.openai.api_server"], "args": args,

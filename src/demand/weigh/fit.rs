@@ -53,27 +53,34 @@ pub(crate) fn device(pool: &Pool) -> Option<Device> {
     })
 }
 
-/// Judges every engine of a claim whose model is known, as far as it gets so many devices of the pool.
-pub(crate) fn judge<'d>(claim: &'d Claim, pool: &'d Pool) -> Vec<Judged<'d>> {
+/// Every engine of a claim whose model is known with its plan on the devices of a pool, as far as it gets so many.
+pub(crate) fn plans<'d>(claim: &'d Claim, pool: &Pool) -> Vec<(&'d Part, &'d Load, Plan<'d>)> {
+    let loads = || {
+        let parts = claim.parts.iter();
+        parts.filter_map(|part| Some((part, part.load.as_deref()?)))
+    };
     let ranks = claim.ranks();
     let is_mig = matches!(pool.device, DeviceKind::Mig(_));
     // Such ranks do not start whatever they load: VG105, VG205, VG303.
-    if ranks > claim.slots || ranks > 1 && (is_mig || pool.sharing.is_shared()) {
+    let starts = ranks <= claim.slots && (ranks <= 1 || !is_mig && !pool.sharing.is_shared());
+    if !starts || loads().next().is_none() {
         return Vec::new();
     }
-    let mut device_here = None;
-    claim
-        .parts
-        .iter()
-        .filter_map(|part| {
-            let load = part.load.as_deref()?;
-            let device = match device_here {
-                Some(device) => device,
-                None => *device_here.insert(device(pool)?),
-            };
-            let plan = load.plan(&part.amount, device);
+    let Some(device) = device(pool) else {
+        return Vec::new();
+    };
+    loads()
+        .map(|(part, load)| (part, load, load.plan(&part.amount, device)))
+        .collect()
+}
+
+/// Judges every engine of a claim whose model and fraction are known.
+pub(crate) fn judge<'d>(claim: &'d Claim, pool: &'d Pool) -> Vec<Judged<'d>> {
+    let plans = plans(claim, pool).into_iter();
+    plans
+        .filter_map(|(part, load, plan)| {
             let estimate = estimate(&plan).ok()?;
-            let widest = match load.widest_plan(&part.amount, device) {
+            let widest = match load.widest_plan(&part.amount, plan.device) {
                 Some(plan) => Some(footprint::estimate(&plan).ok()?),
                 None => None,
             };

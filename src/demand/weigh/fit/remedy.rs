@@ -46,8 +46,7 @@ impl Remedies {
             Some(product) if judged.is_mig() => profiles(plan, product),
             _ => Vec::new(),
         };
-        let is_whole = !judged.is_mig() && !judged.pool.sharing.is_shared();
-        let tensor = is_whole.then(|| tensor(judged)).flatten();
+        let tensor = tensor(judged, Surely::Fits);
         let product = (profiles.is_empty() && tensor.is_none())
             .then(|| smallest_product(plan))
             .flatten();
@@ -128,7 +127,11 @@ fn profiles(plan: &Plan<'_>, product: &Product) -> Vec<String> {
         .collect()
 }
 
-fn tensor(judged: &Judged<'_>) -> Option<u32> {
+/// The smallest tensor parallel size that fits, where it is larger than now; on whole devices of one's own.
+pub(crate) fn tensor(judged: &Judged<'_>, surely: Surely) -> Option<u32> {
+    if judged.is_mig() || judged.pool.sharing.is_shared() {
+        return None;
+    }
     let heads = judged.load.model().num_attention_heads;
     TENSOR
         .into_iter()
@@ -137,7 +140,10 @@ fn tensor(judged: &Judged<'_>) -> Option<u32> {
         .find(|size| {
             let load = judged.load.with_tensor(*size);
             let plan = load.plan(&judged.part.amount, judged.plan.device);
-            estimate(&plan).is_ok_and(|estimate| estimate.answer == Answer::Fits)
+            estimate(&plan).is_ok_and(|estimate| match surely {
+                Surely::Fits => estimate.answer == Answer::Fits,
+                Surely::MayFit => estimate.answer != Answer::DoesNotFit,
+            })
         })
 }
 

@@ -37,13 +37,19 @@ pub(super) fn sentence(judged: &Judged<'_>, remedies: &Remedies) -> String {
             left(estimate.pool.upper),
             estimate.need.lower_mib()
         ),
+        // What is doubtful is only ever a warning, of which clients see the beginning.
         Answer::Doubtful | Answer::Fits => format!(
-            "{model} may not start: {} to {} are left for its cache, {request} needs {}, in {place}",
+            "{model} may not start: {} tokens need {}, {} to {} are left",
+            estimate.length,
+            estimate.need.expected_mib(),
             left(judged.most().pool.lower).get(),
             left(estimate.pool.upper),
-            estimate.need.expected_mib(),
         ),
     };
+    if judged.answer == Answer::Doubtful {
+        let remedy = remedy(judged, remedies).map_or_else(String::new, |remedy| format!("; {remedy}"));
+        return format!("container {container}: {what}{remedy}; it has {place}");
+    }
     match remedy(judged, remedies) {
         Some(remedy) => format!("container {container}: {what}; {remedy}"),
         None => format!("container {container}: {what}"),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::{
-    self, Engine, OptionEdit, MemoryKind, MemorySource, Placed, Reading, Role, Sources, Version,
+    self, Engine, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
 };
 use crate::finding::{Code, FieldPath, Finding};
 use crate::policy::PolicySet;
@@ -189,7 +189,9 @@ impl Demand {
         }
         if loads && demand.asks() {
             let models = policies.models(namespace_labels, &pod.metadata.labels);
-            demand.findings.extend(annotations.findings(pod, &engines, models));
+            demand
+                .findings
+                .extend(annotations.findings(pod, &engines, models));
         }
         Ok(demand)
     }

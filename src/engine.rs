@@ -38,8 +38,8 @@ mod triton;
 mod variables;
 pub mod vllm;
 
-pub(crate) use image::wildcard;
 pub use arguments::{ArgumentsError, read_arguments};
+pub(crate) use image::wildcard;
 pub use read::{config_maps, read};
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};

@@ -8,13 +8,24 @@ use std::fmt;
 use serde::Serialize;
 
 mod activation;
+mod asked;
 mod cache;
 mod device;
 mod estimate;
+#[cfg(test)]
+mod every_engine;
+#[cfg(test)]
+mod example;
 mod interval;
 pub mod inverse;
+mod llama_cpp;
+mod lmdeploy;
 mod plan;
+mod sglang;
 mod shape;
+mod tei;
+mod tensorrt_llm;
+mod tgi;
 mod vllm;
 mod weights;
 
@@ -60,3 +71,6 @@ impl fmt::Display for Unknown {
         f.write_str(&self.reason)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,8 @@ pub mod files;
 mod format;
 pub mod gguf;
 mod json;
+#[cfg(test)]
+mod mutation;
 pub mod name;
 pub mod safetensors;
 
@@ -38,6 +40,9 @@ pub struct Model {
     pub architecture: Option<String>,
     /// Parameters altogether, tied embeddings once, towers and draft layers of the checkpoint included.
     pub parameters: u64,
+    /// Parameters of draft layers among them, which an engine loads for speculative decoding alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub draft_parameters: Option<u64>,
     /// Layers of the text model.
     pub num_hidden_layers: u32,
     /// Width of the residual stream.
@@ -86,7 +91,7 @@ pub struct Model {
     /// Key and value heads in layers of full attention, where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_global_key_value_heads: Option<u32>,
-    /// Last layers that use the cache of earlier ones.
+    /// Last layers that use the cache of earlier ones; both kinds of layers share in proportion to their number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub num_kv_shared_layers: Option<u32>,
     /// Layers with a recurrent state, where it has them.

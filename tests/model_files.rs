@@ -35,7 +35,7 @@ fn differences(expected: &Map<String, Value>, entry: &Value, path: &str, found: 
         let is = &entry[name];
         match value {
             Value::Object(inner) if is.is_object() => {
-                differences(inner, is, &format!("{path}{name}."), found)
+                differences(inner, is, &format!("{path}{name}."), found);
             }
             _ if is == value => {}
             _ => found.push(format!("{path}{name}: {is}, not {value}")),
@@ -92,5 +92,15 @@ fn every_file_is_expected() {
             let id = path.file_stem().unwrap().to_str().unwrap();
             assert!(expected.contains_key(id), "{id} has no expected entry");
         }
+    }
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_an_error() {
+    let text = fs::read_to_string(folder().join("deepseek-v3.json")).unwrap();
+    let text = text.trim_end();
+    assert!(from_config(text, "test").is_ok());
+    for length in 0..text.len() {
+        assert!(from_config(&text[..length], "test").is_err(), "{length}");
     }
 }

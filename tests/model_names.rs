@@ -178,6 +178,45 @@ fn no_entry_of_another_size_or_family_is_guessed() {
     }
 }
 
+#[test]
+fn another_size_is_another_model() {
+    let catalogue = Catalogue::embedded();
+    let is_size = |word: &str| {
+        word.strip_suffix('b').is_some_and(|size| {
+            !size.is_empty() && size.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
+        })
+    };
+    let mut tried = 0;
+    for model in catalogue.iter() {
+        let words: Vec<&str> = model.id.split('-').collect();
+        let Some(at) = words.iter().position(|word| is_size(word)) else {
+            continue;
+        };
+        for size in [
+            "0.5b", "1b", "3b", "7b", "8b", "9b", "14b", "27b", "30b", "32b", "70b", "72b", "120b",
+        ] {
+            if words[at] == size {
+                continue;
+            }
+            let mut other = words.clone();
+            other[at] = size;
+            tried += 1;
+            if let Found::Known {
+                model: found, how, ..
+            } = find(catalogue, &other.join("-"))
+            {
+                assert!(
+                    found.id.split('-').any(|word| word == size),
+                    "{} is {} {how}",
+                    other.join("-"),
+                    found.id
+                );
+            }
+        }
+    }
+    assert!(tried > 1000, "{tried}");
+}
+
 proptest! {
     #[test]
     fn any_text_has_an_answer(text in ".{0,300}") {
@@ -219,7 +258,9 @@ proptest! {
 #[test]
 #[ignore = "a measurement"]
 fn look_ups_take_microseconds() {
+    let start = std::time::Instant::now();
     let catalogue = Catalogue::embedded();
+    println!("{:?} to read the catalogue", start.elapsed());
     let fine_tune = format!("acme/Llama-3.1-8B-{}", "word-".repeat(36));
     for text in [
         "meta-llama/Llama-3.1-8B-Instruct",

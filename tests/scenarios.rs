@@ -379,11 +379,20 @@ fn small_slices() -> Cluster {
 #[test]
 fn g1_one_request_of_4096_tokens_is_doubtful_on_a_small_slice_and_one_of_2048_fits() {
     let args = |length: &'static str| {
-        let model = ["--model", "meta-llama/Llama-2-7b-chat-hf", "--quantization", "fp8"];
+        let model = [
+            "--model",
+            "meta-llama/Llama-2-7b-chat-hf",
+            "--quantization",
+            "fp8",
+        ];
         [&model[..], &["--max-num-seqs", "16", "--max-model-len", length]].concat()
     };
     let verdict = small_slices().create(&serving(&args("2048"), SMALL_SLICE, 1));
-    assert!(verdict.admit && verdict.findings.is_empty(), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
 
     let verdict = small_slices().create(&serving(&args("4096"), SMALL_SLICE, 1));
     assert!(verdict.admit && !verdict.would_deny);
@@ -405,13 +414,22 @@ fn g2_a_packed_model_leaves_room_on_a_small_slice() {
         SMALL_SLICE,
         1,
     ));
-    assert!(verdict.admit && verdict.findings.is_empty(), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
 }
 
 #[test]
 fn g3_a_model_that_is_too_large_is_refused_with_the_slices_that_hold_it() {
     let object = serving(
-        &["--model", "meta-llama/Llama-2-13b-chat-hf", "--quantization", "fp8"],
+        &[
+            "--model",
+            "meta-llama/Llama-2-13b-chat-hf",
+            "--quantization",
+            "fp8",
+        ],
         SMALL_SLICE,
         1,
     );
@@ -427,7 +445,10 @@ fn g3_a_model_that_is_too_large_is_refused_with_the_slices_that_hold_it() {
     golden("g3-too-large-for-the-slice", &message::refusal(&verdict));
 
     let mut cluster = small_slices();
-    cluster.node(&mig_node("larger", &[("2g.20gb", 20_096, 3), ("3g.40gb", 40_448, 1)]));
+    cluster.node(&mig_node(
+        "larger",
+        &[("2g.20gb", 20_096, 3), ("3g.40gb", 40_448, 1)],
+    ));
     let verdict = cluster.try_create(&object);
     assert_eq!(
         finding(&verdict, Code::Vg301).fixes[0].title,
@@ -482,7 +503,11 @@ fn g5_variables_that_nobody_reads_set_nothing_until_a_policy_says_who_reads_them
     let verdict = cluster.create(&object);
     let unread = verdict.findings.iter().filter(|found| found.code == Code::Vg103);
     assert_eq!(unread.count(), 3);
-    assert!(verdict.admit && !has(&verdict, Code::Vg301), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && !has(&verdict, Code::Vg301),
+        "{:#?}",
+        verdict.findings
+    );
 
     let mut cluster = Cluster::with_policy(
         "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: own-images}\nspec:\n  engines:\n  \
@@ -523,7 +548,11 @@ fn c1_a_large_model_over_two_whole_devices_is_admitted_and_on_one_short_of_devic
     cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
     let args = [&LLAMA_70B[..], &["-tp", "2"]].concat();
     let verdict = cluster.try_create(&serving(&args, "nvidia.com/gpu", 2));
-    assert!(verdict.admit && verdict.findings.is_empty(), "{:#?}", verdict.findings);
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
     let short = serving(&args, "nvidia.com/gpu", 1);
     let verdict = cluster.try_create(&short);
     let codes: Vec<Code> = verdict.findings.iter().map(|finding| finding.code).collect();

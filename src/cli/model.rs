@@ -115,6 +115,12 @@ fn paths(files: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
         if file.as_os_str() != "-" && file.is_dir() {
             paths.extend(of_folder(file)?);
         } else {
+            if file.as_os_str() != "-" && !file.exists() {
+                return Err(Failure::new(format!(
+                    "{}: does not exist; check the path",
+                    file.display()
+                )));
+            }
             paths.push(file.clone());
         }
     }

@@ -92,7 +92,11 @@ pub(super) fn for_pod(
                 || overlay
                     .find(&survey.ask(spec.clone()), &BTreeSet::new())
                     .is_some());
-        if has_place { Outcome::of(&survey) } else { Outcome::Refused }
+        if has_place {
+            Outcome::of(&survey)
+        } else {
+            Outcome::Refused
+        }
     };
     let fixes = for_errors(question, demand, survey, findings, &passes);
     attach(findings, fixes, survey);
@@ -374,7 +378,11 @@ fn slots_patch(
             let old = format!("{base}/{list}/{}", key(&claim.resource));
             patch.push(serde_json::from_value(json!({"op": "remove", "path": old})).ok()?);
         }
-        patch.push(operation("add", &format!("{base}/{list}/{}", key(resource)), &value)?);
+        patch.push(operation(
+            "add",
+            &format!("{base}/{list}/{}", key(resource)),
+            &value,
+        )?);
     }
     Some(patch)
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::budget::{Closest, Own, closest};
+use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
-use super::fixes::Outcome;
 use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;

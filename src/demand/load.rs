@@ -72,6 +72,8 @@ pub(crate) struct Known {
     /// How it was found.
     pub(crate) way: Way,
     format: Option<Format>,
+    /// Longest context that its configuration declares, in tokens.
+    positions: u64,
     publisher: Option<String>,
 }
 
@@ -87,10 +89,12 @@ pub struct Load {
     pipeline: u32,
     data: u32,
     devices: u32,
+    fraction: Option<Fraction>,
     length: Length,
     dtype: Option<Dtype>,
     cache_type: CacheType,
     eager: bool,
+    adapts: bool,
     serving: Serving,
     /// How another longest context would be written.
     pub length_edit: Option<OptionEdit>,
@@ -127,10 +131,12 @@ impl Load {
             pipeline,
             data,
             devices,
+            fraction,
             length,
             dtype,
             cache_type,
             eager,
+            adapts,
             serving,
             ..
         } = Plan::of(reading, &known.model, format, nowhere).ok()?;
@@ -143,10 +149,12 @@ impl Load {
             pipeline,
             data,
             devices,
+            fraction,
             length,
             dtype,
             cache_type,
             eager,
+            adapts,
             serving,
             length_edit: reading.length_edit.clone(),
             tensor_edit: reading.tensor_edit.clone(),
@@ -196,6 +204,27 @@ impl Load {
         self.devices
     }
 
+    /// Bytes of the cache of each device, where they are stated; zero where the engine takes what is left.
+    #[must_use]
+    pub const fn stated_cache(&self) -> u64 {
+        match self.serving.kv_cache_bytes {
+            Some(bytes) => bytes,
+            None => 0,
+        }
+    }
+
+    /// Whether the engine leaves layers in host memory by itself where not all fit.
+    #[must_use]
+    pub const fn adapts(&self) -> bool {
+        self.adapts
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> Engine {
+        self.engine
+    }
+
     /// Whether the cache and the longest context are known, so that more than the weights can be compared.
     #[must_use]
     pub fn knows_cache(&self) -> bool {
@@ -203,7 +232,7 @@ impl Load {
     }
 
     fn knows_length(&self) -> bool {
-        matches!(self.length, Length::Tokens(_) | Length::Auto) || self.known.model.max_position_embeddings > 1
+        matches!(self.length, Length::Tokens(_) | Length::Auto) || self.known.positions > 1
     }
 
     /// What is to be estimated on a device, by the least that is known of the model.
@@ -231,11 +260,20 @@ impl Load {
             pipeline: self.pipeline,
             data: self.data,
             devices: self.devices,
-            fraction: fraction(amount),
+            fraction: match amount {
+                Amount::OfTotal {
+                    fraction,
+                    by_default: false,
+                } => Some(fraction.clone()),
+                // The engine's own default, in the engine's own sense.
+                _ => self.fraction.clone(),
+            },
             length: self.length,
+            positions: self.known.positions,
             dtype: self.dtype,
             cache_type: self.cache_type,
             eager: self.eager,
+            adapts: self.adapts,
             serving: self.serving.clone(),
             draft: self.draft.as_deref(),
         }
@@ -259,13 +297,6 @@ impl Load {
             devices: groups.saturating_mul(tensor),
             ..self.clone()
         }
-    }
-}
-
-fn fraction(amount: &Amount) -> Option<Fraction> {
-    match amount {
-        Amount::OfTotal { fraction, .. } => Some(fraction.clone()),
-        Amount::Absolute(_) | Amount::Unknown { .. } | Amount::Uncapped { .. } => None,
     }
 }
 
@@ -302,6 +333,7 @@ fn from_files(name: &str, pod: &Pod, placed: Placed<'_>, sources: &dyn Sources) 
     Some(Known {
         format: model.released,
         name: model.id.clone(),
+        positions: model.max_position_embeddings,
         model: Arc::new(model),
         most: None,
         knows_cache: true,
@@ -325,17 +357,10 @@ pub(crate) fn by_name(name: &str, models: &OwnModels, way: impl FnOnce(How) -> W
     else {
         return None;
     };
-    let shared = if positions == model.max_position_embeddings {
-        catalogue.shared(&model.id)?.clone()
-    } else {
-        Arc::new(Model {
-            max_position_embeddings: positions,
-            ..model.clone()
-        })
-    };
     Some(Known {
         name: model.id.clone(),
-        model: shared,
+        model: catalogue.shared(&model.id)?.clone(),
+        positions,
         most: None,
         knows_cache: true,
         format,
@@ -350,6 +375,7 @@ fn of_policy(stated: &Stated, pattern: &str) -> Known {
         most: Some(Arc::clone(&stated.most)),
         knows_cache: stated.knows_cache,
         name: pattern.to_owned(),
+        positions: stated.least.max_position_embeddings,
         way: Way::Policy(pattern.to_owned()),
         // The weights are stated as they are loaded, whatever their format.
         format: Some(Format::Float16),

@@ -49,7 +49,13 @@ fn unread_variables(context: &Context<'_>) -> Vec<Finding> {
         let message = format!("text-embeddings-inference does not read the variable {name}: {instead}");
         Some(Finding::new(Code::Vg103, path, message))
     };
-    container.env.iter().enumerate().filter_map(find).take(UNREAD.len()).collect()
+    container
+        .env
+        .iter()
+        .enumerate()
+        .filter_map(find)
+        .take(UNREAD.len())
+        .collect()
 }
 
 /// The reader of TEI's router.

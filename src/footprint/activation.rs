@@ -8,6 +8,7 @@ use super::interval::{Interval, product, scaled};
 use super::plan::Plan;
 use super::vllm;
 use crate::engine::Version;
+use crate::model::Kind;
 use crate::units::Mib;
 
 const GIB: u64 = 1 << 30;
@@ -30,7 +31,11 @@ const EVEN_VOCABULARY: u32 = 1 << 17;
 pub(super) fn activation(plan: &Plan<'_>) -> Interval {
     let tokens = plan.batch_tokens();
     let rows = vllm::sequences(plan);
-    let vocabulary = u64::from(plan.model.vocab_size.unwrap_or(0));
+    // An encoder samples nothing.
+    let vocabulary = match plan.model.kind {
+        Kind::Decoder => u64::from(plan.model.vocab_size.unwrap_or(0)),
+        Kind::Encoder => 0,
+    };
     let sampler =
         |rows: u64, tokens: u64| scaled(product(&[rows.min(tokens), vocabulary]), SAMPLER_TENTHS, 10);
     let sampler = Interval::new(
@@ -117,6 +122,11 @@ fn experts(plan: &Plan<'_>, tokens: u64) -> u64 {
     let width = u64::from(experts.intermediate_size) * 2 / plan.tensor();
     let copied = product(&[u64::from(experts.active), width.saturating_add(hidden)]);
     product(&[tokens, copied.saturating_add(hidden.saturating_mul(6)), 2])
+}
+
+/// One forward pass over so many tokens, in bytes: dense or through experts, whichever takes more.
+pub(super) fn pass(plan: &Plan<'_>, tokens: u64) -> u64 {
+    forward(plan, tokens).max(experts(plan, tokens))
 }
 
 /// Whether the old core cut the context into chunks.

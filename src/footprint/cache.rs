@@ -40,8 +40,10 @@ pub(super) struct Cache {
     reach: Reach,
     /// Recurrent layers and the bytes of one state.
     recurrent: (u64, Interval),
-    /// Layers of a draft head, each as large as a full one.
-    draft: u64,
+    /// Layers of a draft head or a draft model, which keep all tokens.
+    draft: Layers,
+    /// Whether that is a head whose layers are not known.
+    guessed_draft: bool,
     block: u64,
     encoder: bool,
     audio: bool,
@@ -93,7 +95,20 @@ impl Cache {
                     by_rank(state.upper()),
                 ),
             ),
-            draft: u64::from(plan.has_draft_layer()),
+            draft: plan.draft.map_or_else(
+                || Layers {
+                    count: u64::from(plan.has_draft_layer()),
+                    row_bytes: full_row(plan, element),
+                },
+                |draft| {
+                    let plan = plan.of_draft(draft);
+                    Layers {
+                        count: attention_layers(draft),
+                        row_bytes: full_row(&plan, element),
+                    }
+                },
+            ),
+            guessed_draft: plan.draft.is_none(),
             block: plan.block(),
             encoder: model.kind == Kind::Encoder,
             audio: model
@@ -113,6 +128,19 @@ impl Cache {
         self.full.count.saturating_mul(self.full.row_bytes)
     }
 
+    /// Bytes of one token in all layers that look back a window or a chunk, and the tokens that one of them looks back.
+    pub(super) const fn local(&self) -> (u64, u64) {
+        let (Reach::Window(tokens) | Reach::Chunk(tokens)) = self.reach;
+        (self.local.count.saturating_mul(self.local.row_bytes), tokens)
+    }
+
+    /// Bytes of all recurrent states of one running request.
+    pub(super) fn states(&self) -> Interval {
+        let (layers, state) = self.recurrent;
+        let of = |bytes: u64| bytes.saturating_mul(layers);
+        Interval::new(of(state.lower()), of(state.expected()), of(state.upper()))
+    }
+
     /// Bytes that one sequence of `length` tokens takes.
     pub(super) fn need(&self, plan: &Plan<'_>, length: u64) -> Interval {
         if self.encoder {
@@ -120,24 +148,28 @@ impl Cache {
         }
         let blocks = |tokens: u64| tokens.div_ceil(self.block).saturating_mul(self.block);
         let all = blocks(length);
-        let draft = |layers: u64| product(&[layers, self.full.row_bytes, all]);
+        let draft = product(&[self.draft.count, self.draft.row_bytes, all]);
+        let least_draft = if self.guessed_draft { 0 } else { draft };
         if self.is_uniform() {
             let cross = if self.audio { blocks(AUDIO_FRAMES) } else { 0 };
             let one = product(&[self.row_bytes(), all.saturating_add(cross)]);
             return Interval::new(
-                one,
-                one.saturating_add(draft(self.draft)),
-                one.saturating_add(draft(self.draft)),
+                one.saturating_add(least_draft),
+                one.saturating_add(draft),
+                one.saturating_add(draft),
             );
         }
-        let batch = plan.batch_tokens().expected();
-        let near = match self.reach {
-            Reach::Window(window) => {
-                blocks(window.saturating_sub(1).saturating_add(batch).min(length)).saturating_add(self.block)
-            }
-            Reach::Chunk(chunk) => blocks(chunk.saturating_add(batch).min(length)),
-        }
-        .min(all.saturating_add(self.block));
+        let near = |batch: u64| {
+            let tokens = match self.reach {
+                Reach::Window(window) => {
+                    let seen = window.saturating_sub(1).saturating_add(batch);
+                    blocks(seen.min(length)).saturating_add(self.block)
+                }
+                Reach::Chunk(chunk) => blocks(chunk.saturating_add(batch).min(length)),
+            };
+            tokens.min(all.saturating_add(self.block))
+        };
+        let batch = plan.batch_tokens();
         let (states, state) = self.recurrent;
         let size = group_size([self.full.count, self.local.count, states]);
         let padded = |layers: u64| layers.next_multiple_of(size);
@@ -146,12 +178,13 @@ impl Cache {
 
         // Least: every kind its own length and no padding.
         let lower = of(self.full, self.full.count, all)
-            .saturating_add(of(self.local, self.local.count, near.min(all)))
-            .saturating_add(product(&[states, state.lower()]));
+            .saturating_add(of(self.local, self.local.count, near(batch.lower()).min(all)))
+            .saturating_add(product(&[states, state.lower()]))
+            .saturating_add(least_draft);
         let grouped = of(self.full, padded(self.full.count), all)
-            .saturating_add(of(self.local, padded(self.local.count), near))
+            .saturating_add(of(self.local, padded(self.local.count), near(batch.expected())))
             .saturating_add(state_bytes(state.expected(), 1))
-            .saturating_add(draft(self.draft));
+            .saturating_add(draft);
         let drafted = plan
             .serving
             .draft
@@ -167,10 +200,14 @@ impl Cache {
             .saturating_add(of(
                 self.local,
                 padded(self.local.count),
-                if plan.may_keep_all() { all } else { near },
+                if plan.may_keep_all() {
+                    all
+                } else {
+                    near(batch.upper())
+                },
             ))
             .saturating_add(state_bytes(state.upper(), 1 + STATE_COPIES + drafted.min(16)))
-            .saturating_add(draft(self.draft.saturating_mul(2)))
+            .saturating_add(draft.saturating_add(draft - least_draft))
             .saturating_add(raised);
         let whole = of(self.full, self.full.count, all).saturating_add(of(self.local, self.local.count, all));
         if plan.keeps_all() {
@@ -188,7 +225,7 @@ impl Cache {
         if self.is_uniform() {
             let rows = self
                 .row_bytes()
-                .saturating_add(product(&[self.draft, self.full.row_bytes]));
+                .saturating_add(product(&[self.draft.count, self.draft.row_bytes]));
             let block_bytes = rows.saturating_mul(self.block).max(1);
             return (pool_bytes / block_bytes).saturating_mul(self.block);
         }
@@ -200,19 +237,26 @@ impl Cache {
 
 /// Layers with a full cache, layers with a local one, and how far those look.
 fn counts(model: &Model) -> (u64, u64, Reach) {
-    let with_attention =
-        attention_layers(model).saturating_sub(u64::from(model.num_kv_shared_layers.unwrap_or(0)));
+    let all = attention_layers(model);
+    // The last layers use the caches of earlier ones; kinds alternate, so each loses its part.
+    let shared = u64::from(model.num_kv_shared_layers.unwrap_or(0)).min(all);
+    let keeping = |layers: u64| (layers.saturating_mul(all - shared)).div_ceil(all.max(1));
+    let cached = all - shared;
+    // A stated size is that of all layers, whatever their kinds.
+    if model.kv_bytes_per_token.is_some() {
+        return (cached, 0, Reach::Window(0));
+    }
     let reach = match (model.attention_chunk_size, model.sliding_window) {
         (Some(chunk), _) => Some(Reach::Chunk(u64::from(chunk))),
         (None, Some(window)) => Some(Reach::Window(u64::from(window))),
         (None, None) => None,
     };
-    match reach {
-        Some(reach) => {
-            let full = u64::from(model.full_attention_layers.unwrap_or(0)).min(with_attention);
-            (full, with_attention - full, reach)
+    match (reach, model.full_attention_layers) {
+        (Some(reach), full) => {
+            let full = keeping(u64::from(full.unwrap_or(0))).min(cached);
+            (full, cached - full, reach)
         }
-        None => (with_attention, 0, Reach::Window(0)),
+        (None, _) => (cached, 0, Reach::Window(0)),
     }
 }
 

@@ -1,12 +1,13 @@
 //! From a plan to an answer: what an engine's module says of its parts, put together.
 
+use super::asked::Asked;
 use super::cache::Cache;
 use super::interval::{Interval, product};
 use super::plan::{CacheType, Length, Plan};
-use super::{Answer, Unknown, vllm};
+use super::{Answer, Unknown, llama_cpp, lmdeploy, sglang, tei, tensorrt_llm, tgi, vllm};
 use crate::engine::Engine;
 use crate::model::{Dtype, Format};
-use crate::units::Mib;
+use crate::units::{Fraction, Mib};
 
 /// The part of a unified memory by which pools differed between two starts with the same arguments.
 const UNIFIED_PART: u64 = 7;
@@ -54,6 +55,8 @@ pub struct Estimate {
     pub tokens: (u64, u64, u64),
     /// Whether it fits.
     pub answer: Answer,
+    /// What the numbers do not say of the engine, in words.
+    pub notes: Vec<&'static str>,
 }
 
 /// What an engine's module says of a plan.
@@ -65,31 +68,68 @@ pub(super) struct Frame {
     pub(super) beside: u64,
     /// Why an answer can never be without doubt, whatever the numbers say.
     pub(super) open: bool,
+    /// What the cache must hold; by vLLM's rules where absent.
+    pub(super) asked: Option<Asked>,
+    /// The most that the pool is given, in bytes, where the invocation says.
+    pub(super) most_pool: Option<u64>,
+    /// Whether the engine starts with less than it was asked for, whatever the device.
+    pub(super) adapts: bool,
+    /// What the numbers do not say.
+    pub(super) notes: Vec<&'static str>,
 }
 
 /// What bounds an engine's memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Bound {
     /// A budget of so much of the device, as the label tells its total and as the engine sees it at least; the pool is
     /// what is left of it.
     Budget { most: u64, least: u64 },
     /// A pool of so many bytes, taken whatever is left: what must hold is the sum.
     Pool(u64),
+    /// A budget that the engine works out when it starts, known between bounds; the pool is what is left of it.
+    Between(Interval),
+    /// The whole device: what must hold is the sum, with what lies outside.
+    Device,
+    /// A pool of this part of what parts and outside leave of the device.
+    OfRest(Fraction),
 }
 
 /// Whether the memory of an engine is modelled at all.
 #[must_use]
 pub const fn is_modelled(engine: Engine) -> bool {
-    matches!(engine, Engine::Vllm)
+    matches!(
+        engine,
+        Engine::Vllm
+            | Engine::Sglang
+            | Engine::LlamaCpp
+            | Engine::Tgi
+            | Engine::Tei
+            | Engine::TensorRtLlm
+            | Engine::Lmdeploy
+    )
 }
 
 /// Estimates a plan.
 pub fn estimate(plan: &Plan<'_>) -> Result<Estimate, Unknown> {
-    let frame = match plan.engine {
+    Ok(settle(plan, frame(plan)?))
+}
+
+/// What the process takes outside of what its fraction bounds.
+pub(super) fn outside(plan: &Plan<'_>) -> Result<Interval, Unknown> {
+    Ok(frame(plan)?.outside)
+}
+
+fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
+    Ok(match plan.engine {
         Engine::Vllm => vllm::frame(plan)?,
+        Engine::Sglang => sglang::frame(plan)?,
+        Engine::LlamaCpp => llama_cpp::frame(plan)?,
+        Engine::Tgi => tgi::frame(plan)?,
+        Engine::Tei => tei::frame(plan)?,
+        Engine::TensorRtLlm => tensorrt_llm::frame(plan)?,
+        Engine::Lmdeploy => lmdeploy::frame(plan)?,
         other => return Err(Unknown::new(format!("the memory of {other} is not modelled"))),
-    };
-    Ok(settle(plan, frame))
+    })
 }
 
 impl Bound {
@@ -112,7 +152,14 @@ pub(super) fn bytes(mib: Mib) -> u64 {
 }
 
 fn settle(plan: &Plan<'_>, frame: Frame) -> Estimate {
-    let pool = pool(plan, &frame);
+    let mut pool = pool(plan, &frame);
+    if let Some(most) = frame.most_pool.map(i128::from) {
+        pool = Pool {
+            lower: pool.lower.min(most),
+            expected: pool.expected.min(most),
+            upper: pool.upper.min(most),
+        };
+    }
     let (least, usual) = cache_elements(plan);
     let cache = Cache::of(plan, usual);
     let length = plan.longest();
@@ -121,67 +168,115 @@ fn settle(plan: &Plan<'_>, frame: Frame) -> Estimate {
     } else {
         length
     };
-    let need = cache.need(plan, asked);
-    let need = need.widened(Cache::of(plan, least).need(plan, asked));
-    let tokens = |pool: i128| cache.tokens(plan, u64::try_from(pool).unwrap_or(0), length.max(1));
-    let (most, beside) = match frame.bound {
-        Bound::Budget { most, least } => {
-            let total = bytes(plan.device.least_total.min(plan.device.total));
-            (most, total.saturating_sub(least))
-        }
-        Bound::Pool(_) => (bytes(plan.device.total), u64::MAX),
+    let (need, row_bytes, starts_with) = if let Some(asked) = &frame.asked {
+        (asked.need, asked.row_bytes, asked.starts_with)
+    } else {
+        let need = cache.need(plan, asked);
+        let need = need.widened(Cache::of(plan, least).need(plan, asked));
+        (need, cache.row_bytes(), need.lower())
     };
-    let answer = if pool.upper < i128::from(need.lower()) {
-        Answer::DoesNotFit
-    } else if pool.lower >= i128::from(need.upper()) && beside >= frame.beside && !frame.open {
+    let tokens = |pool: i128| {
+        let pool = u64::try_from(pool).unwrap_or(0);
+        match &frame.asked {
+            Some(asked) => asked.tokens(pool, length),
+            None => cache.tokens(plan, pool, length.max(1)),
+        }
+    };
+    let total = bytes(plan.device.least_total.min(plan.device.total));
+    let (budget, beside) = match &frame.bound {
+        Bound::Budget { most, least } => (*most, total.saturating_sub(*least)),
+        Bound::Between(budget) => (budget.expected(), total.saturating_sub(budget.upper())),
+        Bound::Pool(_) | Bound::Device | Bound::OfRest(_) => (bytes(plan.device.total), u64::MAX),
+    };
+    // A pool of a stated size must be had whole.
+    let stated = match &frame.bound {
+        Bound::Pool(pool) => *pool,
+        _ => 0,
+    };
+    let answer = if pool.upper < i128::from(starts_with.max(stated)) {
+        if frame.adapts {
+            Answer::Doubtful
+        } else {
+            Answer::DoesNotFit
+        }
+    } else if pool.lower >= i128::from(need.upper().max(stated)) && beside >= frame.beside && !frame.open {
         Answer::Fits
     } else {
         Answer::Doubtful
     };
     Estimate {
-        budget: most,
+        budget,
         parts: frame.parts,
         outside: frame.outside,
         pool,
-        row_bytes: cache.row_bytes(),
+        row_bytes,
         need,
         length,
         tokens: (tokens(pool.lower), tokens(pool.expected), tokens(pool.upper)),
         answer,
+        notes: frame.notes,
     }
 }
 
 fn pool(plan: &Plan<'_>, frame: &Frame) -> Pool {
     let used = sum(&frame.parts);
-    let doubt = i128::from(doubt(&frame.parts));
-    match frame.bound {
-        Bound::Budget { most, least } => {
-            // Other processes and the page cache count as used where memory is the host's.
-            let shifting = if plan.device.class.unified {
-                i128::from(bytes(plan.device.total) / UNIFIED_PART)
-            } else {
-                0
-            };
-            let left = |budget: u64, used: u64| i128::from(budget) - i128::from(used);
-            Pool {
-                lower: left(least, used.expected()) - doubt - shifting,
-                expected: left(least, used.expected()),
-                upper: left(most, used.lower()) + shifting,
-            }
-        }
+    let total = plan.device.total;
+    let least_total = plan.device.least_total.min(total);
+    // Other processes and the page cache count as used where memory is the host's.
+    let shifting = if plan.device.class.unified {
+        i128::from(bytes(total) / UNIFIED_PART)
+    } else {
+        0
+    };
+    let left = |of: u64, used: u64| i128::from(of) - i128::from(used);
+    let inside = i128::from(doubt(frame.parts.iter().map(|part| part.bytes)));
+    let with_outside = frame.parts.iter().map(|part| part.bytes).chain([frame.outside]);
+    let all = used.plus(frame.outside);
+    let of_device = Pool {
+        lower: left(bytes(least_total), all.expected()) - i128::from(doubt(with_outside)),
+        expected: left(bytes(least_total), all.expected()),
+        upper: left(bytes(total), all.lower()),
+    };
+    match &frame.bound {
+        Bound::Budget { most, least } => Pool {
+            lower: left(*least, used.expected()) - inside - shifting,
+            expected: left(*least, used.expected()),
+            upper: left(*most, used.lower()) + shifting,
+        },
+        Bound::Between(budget) => Pool {
+            lower: left(budget.lower(), used.expected()) - inside - shifting,
+            expected: left(budget.expected(), used.expected()),
+            upper: left(budget.upper(), used.lower()) + shifting,
+        },
         Bound::Pool(pool) => {
-            let left = |total: Mib, used: u64, outside: u64| {
-                i128::from(bytes(total)) - i128::from(used) - i128::from(outside)
-            };
-            let least = plan.device.least_total.min(plan.device.total);
-            let usual = left(least, used.expected(), frame.outside.expected());
-            let pool = i128::from(pool);
+            let pool = i128::from(*pool);
+            let usual = left(bytes(least_total), all.expected());
             Pool {
-                lower: pool.min(usual - doubt),
+                lower: pool.min(usual - inside),
                 expected: pool.min(usual),
-                upper: pool.min(left(plan.device.total, used.lower(), frame.outside.lower())),
+                upper: pool.min(of_device.upper),
             }
         }
+        Bound::Device => Pool {
+            lower: of_device.lower - shifting,
+            upper: of_device.upper + shifting,
+            ..of_device
+        },
+        Bound::OfRest(fraction) => Pool {
+            lower: part(fraction, of_device.lower - shifting),
+            expected: part(fraction, of_device.expected),
+            upper: part(fraction, of_device.upper + shifting),
+        },
+    }
+}
+
+/// A fraction of what is left; what is missing stays missing.
+fn part(fraction: &Fraction, left: i128) -> i128 {
+    let ppm = i128::from(fraction.ppm());
+    if left > 0 {
+        left.saturating_mul(ppm) / 1_000_000
+    } else {
+        left
     }
 }
 
@@ -193,16 +288,16 @@ fn sum(parts: &[Part]) -> Interval {
 
 /// By how much the sum of all parts may exceed its expectation: the root of the sum of squares, since the parts err
 /// independently of each other. A refusal does not rest on it, but on the plain sum of the least amounts.
-fn doubt(parts: &[Part]) -> u64 {
-    let squares = parts.iter().fold(0_u128, |sum, part| {
-        let excess = u128::from(part.bytes.upper().saturating_sub(part.bytes.expected()));
+fn doubt(parts: impl Iterator<Item = Interval>) -> u64 {
+    let squares = parts.fold(0_u128, |sum, bytes| {
+        let excess = u128::from(bytes.upper().saturating_sub(bytes.expected()));
         sum.saturating_add(excess.saturating_mul(excess))
     });
     u64::try_from(squares.isqrt()).unwrap_or(u64::MAX)
 }
 
 /// The least and the usual size of a cached element in sixteenths of a byte.
-fn cache_elements(plan: &Plan<'_>) -> (u64, u64) {
+pub(super) fn cache_elements(plan: &Plan<'_>) -> (u64, u64) {
     let usual = match plan.cache_type {
         CacheType::Auto if plan.dtype == Some(Dtype::Float32) => CacheType::Float32,
         other => other,

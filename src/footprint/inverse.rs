@@ -1,10 +1,11 @@
 //! The inverse questions, answered by the same functions: which fraction, which length, which device.
 
 use super::device::{Class, Device};
-use super::estimate::{Estimate, estimate};
+use super::estimate::{Estimate, estimate, outside};
 use super::plan::{Length, Plan};
 use super::{Answer, Unknown};
 use crate::device::catalogue::{Product, Profile};
+use crate::engine::Engine;
 use crate::units::{Fraction, Mib};
 
 /// Fractions are sought in steps of a thousandth.
@@ -51,9 +52,13 @@ fn least(mut low: u64, most: u64, fits: impl Fn(u64) -> bool) -> Option<u64> {
     Some(low)
 }
 
-/// The smallest fraction of the device, in thousandths, with which the plan fits. `None` where no fraction does.
+/// The smallest fraction of the device, in thousandths and in the engine's own sense, with which the plan fits. `None`
+/// where no fraction does, and for engines that have no such option.
 #[must_use]
 pub fn smallest_fraction(plan: &Plan<'_>, surely: Surely) -> Option<Fraction> {
+    if matches!(plan.engine, Engine::LlamaCpp | Engine::Tei) {
+        return None;
+    }
     let at = |thousandths: u64| {
         let ppm = u32::try_from(thousandths).ok()?.checked_mul(STEP_PPM)?;
         let mut changed = plan.clone();
@@ -73,7 +78,11 @@ pub fn smallest_fraction(plan: &Plan<'_>, surely: Surely) -> Option<Fraction> {
 /// `None` where nothing is left for a budget.
 #[must_use]
 pub fn largest_fraction(plan: &Plan<'_>) -> Option<Fraction> {
-    let outside = super::vllm::outside(plan).expected_mib();
+    let stated = Plan {
+        fraction: Some(Fraction::one()),
+        ..plan.clone()
+    };
+    let outside = outside(&stated).ok()?.expected_mib();
     let left = plan
         .device
         .total
@@ -91,7 +100,7 @@ pub fn largest_fraction(plan: &Plan<'_>) -> Option<Fraction> {
 #[must_use]
 pub fn longest(plan: &Plan<'_>, surely: Surely) -> Option<u64> {
     let block = plan.block();
-    let declared = plan.model.max_position_embeddings.max(plan.longest());
+    let declared = plan.positions.max(plan.longest());
     let at = |length: u64| {
         let mut changed = plan.clone();
         changed.length = Length::Tokens(length.max(1));

@@ -6,7 +6,7 @@ use super::device::Device;
 use super::interval::Interval;
 use super::shape::Parts;
 use super::{Unknown, vllm};
-use crate::engine::{Engine, Reading, Releases, Serving, Version};
+use crate::engine::{Engine, MemoryKind, Reading, Releases, Serving, Version};
 use crate::model::{Dtype, Format, Model};
 use crate::units::Fraction;
 
@@ -62,7 +62,7 @@ impl CacheType {
             "bfloat16" | "bf16" | "float16" | "fp16" | "half" | "f16" => Self::Float16,
             "q8_0" => Self::Q8_0,
             "q5_0" | "q5_1" => Self::Q5,
-            "q4_0" | "q4_1" | "iq4_nl" => Self::Q4,
+            "q4_0" | "q4_1" | "iq4_nl" | "int4" => Self::Q4,
             "nvfp4" | "fp4" | "fp4_e2m1" => Self::Nvfp4,
             "int8" | "int8_per_token_head" => Self::Fp8,
             _ if name.starts_with("fp8") => Self::Fp8,
@@ -113,12 +113,17 @@ pub struct Plan<'a> {
     pub fraction: Option<Fraction>,
     /// The longest context.
     pub length: Length,
+    /// Tokens of context that the model's configuration declares under the name in use.
+    pub positions: u64,
     /// Type of unpacked weights and activations where the invocation chooses it.
     pub dtype: Option<Dtype>,
     /// Type of the cache.
     pub cache_type: CacheType,
     /// Whether CUDA graphs are off.
     pub eager: bool,
+    /// Whether the engine leaves layers in host memory by itself where not all fit (llama.cpp, unless the invocation says
+    /// how many are on the device).
+    pub adapts: bool,
     /// What else the invocation says.
     pub serving: Serving,
     /// The draft model, where its facts are known.
@@ -172,7 +177,7 @@ impl<'a> Plan<'a> {
         Ok(Self {
             model,
             format,
-            publisher: None,
+            publisher: reading.model.as_deref().and_then(publisher).map(Cow::Owned),
             engine: reading.engine,
             releases: Releases::from(reading.version),
             device,
@@ -180,14 +185,29 @@ impl<'a> Plan<'a> {
             pipeline: parallelism.pipeline,
             data: parallelism.data.max(1),
             devices: parallelism.devices.max(1),
-            fraction: reading.memory.fraction.clone(),
+            fraction: fraction(reading),
             length,
+            positions: model.max_position_embeddings,
             dtype,
             cache_type,
             eager: reading.eager,
+            adapts: reading.memory.kind == MemoryKind::Uncapped && reading.serving.gpu_layers.is_none(),
             serving: reading.serving.clone(),
             draft: None,
         })
+    }
+
+    /// The plan of a draft model beside this one: unpacked weights, over the same ranks.
+    pub(super) fn of_draft(&self, draft: &'a Model) -> Self {
+        let mut plan = self.clone();
+        plan.model = draft;
+        plan.format = draft.released.unwrap_or(Format::Float16);
+        plan.publisher = None;
+        plan.draft = None;
+        plan.serving.draft = None;
+        plan.serving.adapters = None;
+        plan.serving.cpu_offload_bytes = None;
+        plan
     }
 
     pub(super) fn tensor(&self) -> u64 {
@@ -206,7 +226,7 @@ impl<'a> Plan<'a> {
     pub(super) fn longest(&self) -> u64 {
         match self.length {
             Length::Tokens(length) => length,
-            Length::Declared | Length::Auto => self.model.max_position_embeddings,
+            Length::Declared | Length::Auto => self.positions,
         }
     }
 
@@ -228,9 +248,11 @@ impl<'a> Plan<'a> {
     /// Whether a draft head with layers of its own runs beside the model.
     pub(super) fn has_draft_layer(&self) -> bool {
         self.serving.draft.as_ref().is_some_and(|draft| {
-            let method = draft.method.as_deref().unwrap_or("");
+            let method = draft.method.as_deref().unwrap_or("").to_ascii_lowercase();
             let unnamed = method.is_empty() && draft.model.is_none();
-            !unnamed && !matches!(method, "ngram" | "suffix" | "[ngram]")
+            // llama.cpp has several kinds of `ngram-…`.
+            let looked_up = method.starts_with("ngram") || matches!(&*method, "suffix" | "[ngram]");
+            !unnamed && (!looked_up || draft.model.is_some() && self.engine == Engine::LlamaCpp)
         })
     }
 
@@ -266,8 +288,9 @@ impl<'a> Plan<'a> {
             by.zip(publisher)
                 .is_some_and(|(by, publisher)| by.eq_ignore_ascii_case(publisher))
         };
-        if let Some((_, bytes)) = of_format().find(|(by, _)| same(*by)) {
-            return Some((bytes, bytes));
+        let of_publisher = || of_format().filter(|(by, _)| same(*by)).map(|(_, bytes)| bytes);
+        if let (Some(least), Some(most)) = (of_publisher().min(), of_publisher().max()) {
+            return Some((least, most));
         }
         if parts.explained && !self.keeps_some_plain(parts) {
             return None;
@@ -293,6 +316,19 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// The part of the device in the engine's own sense. Of fractions of what is left after the weights a reading has the
+/// text alone, since no amount of the device follows from them without the model.
+fn fraction(reading: &Reading) -> Option<Fraction> {
+    let memory = &reading.memory;
+    if memory.fraction.is_none() && memory.kind == MemoryKind::OfFreeAfterWeights {
+        return memory
+            .value
+            .as_deref()
+            .and_then(|text| Fraction::parse(text).ok());
+    }
+    memory.fraction.clone()
+}
+
 /// Whether an estimate hangs on a field that could not be read.
 fn decides(field: &str) -> bool {
     const HARMLESS: [&str; 6] = [
@@ -304,4 +340,11 @@ fn decides(field: &str) -> bool {
         "host",
     ];
     !HARMLESS.contains(&field)
+}
+
+/// Who published a model, by the name under which it is loaded: `publisher/name`.
+fn publisher(name: &str) -> Option<String> {
+    let (publisher, name) = name.split_once('/')?;
+    let plain = |text: &str| !text.is_empty() && !text.contains(['/', '$', ':', ' ']);
+    (plain(publisher) && plain(name)).then(|| publisher.to_owned())
 }

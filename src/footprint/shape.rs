@@ -115,7 +115,7 @@ impl Parts {
 
     /// Compares with the total.
     fn settle(mut self, model: &Model) -> Self {
-        let total = model.parameters;
+        let total = loaded(model);
         let known = self.sum();
         // Half a percent too much is rounding of a nominal total; more says that the shape means something else.
         let slack = total / 200;
@@ -147,8 +147,8 @@ impl Parts {
         let hidden = u64::from(model.hidden_size);
         let key =
             u64::from(latent.qk_nope_head_dim.unwrap_or(LATENT_HEAD)) + u64::from(latent.qk_rope_head_dim);
-        let up = u64::from(model.num_attention_heads) * key;
-        let rank = self.rest / layers / (hidden + up).max(1);
+        let up = product(&[u64::from(model.num_attention_heads), key]);
+        let rank = self.rest / layers / hidden.saturating_add(up).max(1);
         let down = product(&[rank, hidden, layers]);
         let up = product(&[rank, up, layers]);
         self.latent_down = self.latent_down.saturating_add(down);
@@ -168,6 +168,13 @@ impl Parts {
         .into_iter()
         .fold(0, u64::saturating_add)
     }
+}
+
+/// Parameters without those of draft layers.
+pub(super) fn loaded(model: &Model) -> u64 {
+    model
+        .parameters
+        .saturating_sub(model.draft_parameters.unwrap_or(0))
 }
 
 /// Layers that have attention.
@@ -194,7 +201,8 @@ fn attention(model: &Model, parts: &mut Parts) {
         let rank = u64::from(latent.kv_lora_rank);
         let key = u64::from(latent.qk_nope_head_dim.unwrap_or(LATENT_HEAD));
         let value = u64::from(latent.v_head_dim.unwrap_or(LATENT_HEAD));
-        parts.attention = product(&[layers, rank * (key + value) + value * hidden, heads]);
+        let up = product(&[rank, key + value]).saturating_add(product(&[value, hidden]));
+        parts.attention = product(&[layers, up, heads]);
         parts.latent_down = product(&[layers, hidden, rank + u64::from(latent.qk_rope_head_dim)]);
         return;
     }

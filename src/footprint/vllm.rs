@@ -69,10 +69,17 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     }
     let has_draft = plan.has_draft_layer();
     if has_draft {
-        parts.push(Part {
-            name: "draft",
-            bytes: draft_layer(plan),
-            source: "one more layer",
+        parts.push(match plan.draft {
+            Some(draft) => Part {
+                name: "draft",
+                bytes: weights(&plan.of_draft(draft)),
+                source: "the draft model's parameters",
+            },
+            None => Part {
+                name: "draft",
+                bytes: draft_layer(plan),
+                source: "one more layer",
+            },
         });
     }
     let drafts = plan.serving.draft.as_ref();
@@ -84,6 +91,10 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
             None => Bound::of_total(plan)?,
         },
         beside: context(plan),
+        asked: None,
+        most_pool: None,
+        adapts: false,
+        notes: Vec::new(),
         // A draft model of unknown size could be anything.
         open: has_draft && drafts.is_some_and(|draft| draft.model.is_some()) && plan.draft.is_none(),
     })

@@ -2,8 +2,8 @@
 
 use super::interval::{Interval, product, scaled};
 use super::plan::Plan;
-use super::shape::Parts;
-use crate::model::{Kind, Model};
+use super::shape::{Parts, loaded};
+use crate::model::{Format, Kind, Model};
 
 mod bits;
 mod by_shape;
@@ -16,6 +16,11 @@ const PLAIN: u64 = 2;
 /// left out, a repack pads. (`docs/estimator.md`, weights.)
 const CHECKPOINT: (u64, u64, u64) = (980, 1_008, 1_060);
 
+/// Thousandths of a bit of one packed parameter: least, usual, most.
+pub(super) const fn packed_bits(format: Format) -> (u64, u64, u64) {
+    bits(format)
+}
+
 /// Bytes of weights of one rank of one stage, host memory already taken off.
 pub(super) fn weights(plan: &Plan<'_>) -> Interval {
     let model = plan.model;
@@ -25,6 +30,8 @@ pub(super) fn weights(plan: &Plan<'_>) -> Interval {
         // The file's own size says more than bits: publishers differ in what they leave unpacked.
         (Some((least, most)), true) => {
             let (lower, expected, upper) = CHECKPOINT;
+            let without_drafts = |bytes: u64| scaled(bytes, loaded(model), model.parameters);
+            let (least, most) = (without_drafts(least), without_drafts(most));
             let middle = least.midpoint(most);
             let one = Interval::new(
                 scaled(least, lower, 1_000),
@@ -110,11 +117,22 @@ pub(super) fn adapter_width(model: &Model) -> u64 {
     one.saturating_mul(u64::from(model.num_hidden_layers))
 }
 
+/// Bytes of all adapters that are held at once on one rank; fewer matrices than all may be adapted.
+pub(super) fn adapters(plan: &Plan<'_>) -> Option<Interval> {
+    let adapters = plan.serving.adapters?;
+    let width = adapter_width(plan.model);
+    let most = product(&[adapters.count, adapters.rank, width, PLAIN]) / plan.tensor();
+    Some(Interval::new(most / 4, most, most))
+}
+
 /// One more layer of the model, as a draft head has: in the model's format or plain.
 pub(super) fn draft_layer(plan: &Plan<'_>) -> Interval {
-    let parts = Parts::of(plan.model);
     let layers = u64::from(plan.model.num_hidden_layers).max(1);
-    let one = parts.linear() / layers / plan.tensor();
+    let one = plan
+        .model
+        .draft_parameters
+        .unwrap_or_else(|| Parts::of(plan.model).linear() / layers)
+        / plan.tensor();
     let (least, ..) = bits(plan.format);
     let unpacked = product(&[one, PLAIN]);
     Interval::new(0, scaled(one, least, 8_000).midpoint(unpacked), unpacked)

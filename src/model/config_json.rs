@@ -3,13 +3,20 @@
 //! Field names and defaults are those of the configuration classes in transformers. What the file does not tell is an
 //! error that names the field; nothing is guessed but what the class itself fills in.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
+mod blocks;
 mod count;
+mod experts;
+mod families;
 mod layers;
 mod read;
+mod recurrent;
 mod released;
 mod text;
+mod towers;
 
 pub use read::ConfigError;
 
@@ -77,8 +84,9 @@ impl Config {
     /// As [`from_config`], except that neither a missing type of the weights nor a number of parameters that cannot be
     /// counted is an error yet.
     pub fn parse(text: &str, id: &str) -> Result<Self, ConfigError> {
-        let value = json::parse(text, MAX_BYTES, MAX_VALUES)
-            .map_err(|problem| ConfigError::new("", format!("is no readable JSON: {problem}")))?;
+        let value = json::parse(text, MAX_BYTES, MAX_VALUES).map_err(|problem| {
+            ConfigError::new("", format!("is no readable JSON: {problem}; download it again"))
+        })?;
         let Value::Object(outer) = value else {
             return Err(ConfigError::new(
                 "",
@@ -136,7 +144,7 @@ impl Config {
             || text.family == "whisper";
         let parameters = count::text_model(&fields, &text, &text.layers)
             .and_then(|parameters| Ok(parameters + count::whisper_encoder(&fields, &text)?))
-            .and_then(|parameters| Ok(parameters + count::towers(&outer, text.hidden)?))
+            .and_then(|parameters| Ok(parameters + towers::towers(&outer, text.hidden)?))
             .and_then(|parameters| match u64::try_from(parameters) {
                 Ok(number) if parameters <= MAX_PARAMETERS && number > 0 => Ok(number),
                 _ => Err(ConfigError::new(
@@ -158,6 +166,12 @@ impl Config {
             torch_dtype,
         })
     }
+}
+
+/// Parameters of draft layers; absent where there are none, or where they cannot be counted and only other files tell.
+fn draft_parameters(fields: &Fields<'_>, text: &Text<'_>) -> Option<u64> {
+    let drafts = count::drafts(fields, text).ok()?;
+    u64::try_from(drafts).ok().filter(|drafts| *drafts > 0)
 }
 
 /// What the classes fill in where an object inside another is silent: Gemma 3 and LLaVA publish such files.
@@ -245,6 +259,7 @@ fn entry(fields: &Fields<'_>, text: &Text<'_>, id: &str, tower: bool) -> Result<
         },
         architecture: text.architecture.clone(),
         parameters: 0,
+        draft_parameters: draft_parameters(fields, text),
         num_hidden_layers: narrow("num_hidden_layers", all)?,
         hidden_size: narrow("hidden_size", text.hidden)?,
         num_attention_heads: narrow("num_attention_heads", text.heads)?,
@@ -259,7 +274,10 @@ fn entry(fields: &Fields<'_>, text: &Text<'_>, id: &str, tower: bool) -> Result<
         max_position_embeddings: text.positions,
         torch_dtype: Dtype::Bfloat16,
         tie_word_embeddings: text.tied,
-        experts: text.experts_of_entry()?,
+        experts: text
+            .experts
+            .map(|experts| experts.of_entry(&text.feeds))
+            .transpose()?,
         latent: text.latent_of_entry()?,
         full_attention_layers: some_of_all(layers.count(Mixer::Full))?,
         attention_layers: some_of_all(layers.attention())?,
@@ -273,8 +291,8 @@ fn entry(fields: &Fields<'_>, text: &Text<'_>, id: &str, tower: bool) -> Result<
         released,
         checkpoint_bytes: None,
         variants: Vec::new(),
-        publications: std::collections::BTreeMap::new(),
         kv_bytes_per_token: text.stated_kv_bytes(),
+        publications: BTreeMap::new(),
         source: format!("config.json of {id}"),
         confidence: Confidence::Verified,
         note: None,
@@ -309,11 +327,11 @@ fn recurrent(
     }
     let linear = match layers.count(Mixer::Linear) {
         0 => None,
-        _ => count::linear(fields, text)?.state_bytes,
+        _ => recurrent::linear(fields, text)?.state_bytes,
     };
     let mamba = match layers.count(Mixer::Mamba) {
         0 => None,
-        _ => count::mamba_state(fields)?,
+        _ => recurrent::mamba_state(fields)?,
     };
     let state_bytes = linear.max(mamba).map(|bytes| {
         u64::try_from(bytes)

@@ -146,7 +146,7 @@ fn by_index(index: &Index, model: &Model, counted: Result<u64, ConfigError>) -> 
     if let Some(total) = index.total_parameters
         && model.released.is_none()
     {
-        agrees(total, counted.ok(), "the index")?;
+        agrees(total, counted.ok(), "the sizes of the index")?;
         return Ok(total);
     }
     let Some(bytes) = index
@@ -160,7 +160,7 @@ fn by_index(index: &Index, model: &Model, counted: Result<u64, ConfigError>) -> 
         Dtype::Float32 => 4,
     };
     let total = bytes / width;
-    agrees(total, counted.ok(), "the index")?;
+    agrees(total, counted.ok(), "the sizes of the index")?;
     Ok(total)
 }
 
@@ -171,7 +171,7 @@ fn agrees(total: u64, counted: Option<u64>, what: &str) -> Result<(), FilesError
         return Ok(());
     }
     Err(FilesError::Together(format!(
-        "{what} make {total} parameters, and the shape in config.json {counted}: files of different models, or one is \
+        "{what} tell of {total} parameters, and the shape in config.json of {counted}: files of different models, or one is \
          incomplete; give those of one model, all of them"
     )))
 }

@@ -14,9 +14,10 @@ mod marks;
 mod nearest;
 mod place;
 mod search;
+mod vocabulary;
 mod words;
 
-pub use index::Index;
+pub(super) use index::Index;
 
 /// What a text says of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]

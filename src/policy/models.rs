@@ -132,6 +132,7 @@ fn sketch(weights: Mib, cache: Option<u64>, length: Option<u64>) -> Model {
         },
         architecture: None,
         parameters: parameters(weights, 988),
+        draft_parameters: None,
         num_hidden_layers: LAYERS,
         hidden_size: 0,
         num_attention_heads: MANY_HEADS,

@@ -8,8 +8,8 @@ use super::spec::{
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels, PerSlot,
-    Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels,
+    PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};

@@ -189,7 +189,11 @@ pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32
 /// A node whose H100 is cut into MIG slices under the strategy `mixed`: profile, memory by label, slices.
 pub fn mig_node(name: &str, slices: &[(&str, u32, u32)]) -> Value {
     let mut node = gpu_node(name, "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
-    for (key, value) in [("mig.strategy", "mixed"), ("mig.capable", "true"), ("gpu.replicas", "0")] {
+    for (key, value) in [
+        ("mig.strategy", "mixed"),
+        ("mig.capable", "true"),
+        ("gpu.replicas", "0"),
+    ] {
         node["metadata"]["labels"][format!("nvidia.com/{key}")] = json!(value);
     }
     for list in ["capacity", "allocatable"] {

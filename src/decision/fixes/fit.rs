@@ -175,11 +175,7 @@ fn shorter_context(
 }
 
 /// The one claim on a MIG slice that lacks room, on each other resource that the cluster offers, smallest device first.
-fn other_slices(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-) -> impl Iterator<Item = Proposal> {
+fn other_slices(question: &Question, demand: &Demand, survey: &Survey<'_>) -> impl Iterator<Item = Proposal> {
     let claim = survey.refusing.first().and_then(|kind| {
         let mut claims = failing(demand, kind).filter(Judged::is_mig).map(|judged| {
             demand
@@ -248,9 +244,5 @@ fn more_devices(
 }
 
 fn proposal(title: String, demand: Demand, patch: Vec<PatchOperation>) -> Option<Proposal> {
-    (!patch.is_empty()).then_some(Proposal {
-        title,
-        demand,
-        patch,
-    })
+    (!patch.is_empty()).then_some(Proposal { title, demand, patch })
 }

@@ -97,7 +97,10 @@ impl<'p> Annotations<'p> {
         };
         let nearest: Vec<String> = nearest.iter().take(MOST_NAMED).map(|name| short(name)).collect();
         Some(if nearest.is_empty() {
-            format!("has no effect: {:?}: {reason}; name an entry of the catalogue or the policy", short(model))
+            format!(
+                "has no effect: {:?}: {reason}; name an entry of the catalogue or the policy",
+                short(model)
+            )
         } else {
             format!(
                 "has no effect: {:?}: {reason}; did you mean {}?",

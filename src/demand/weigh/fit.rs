@@ -8,7 +8,7 @@ use crate::demand::{Claim, Load, Part};
 use crate::device::catalogue::Catalogue;
 use crate::device::{DeviceKind, Pool};
 use crate::finding::{Code, Finding, Number, Severity};
-use crate::footprint::{self, Answer, Class, Device, Estimate, Plan, estimate};
+use crate::footprint::{self, Answer, Class, Device, Estimate, Interval, Plan, estimate};
 use crate::units::Mib;
 
 pub(crate) mod remedy;
@@ -105,9 +105,9 @@ fn answer(load: &Load, least: &Estimate, most: Option<&Estimate>) -> Answer {
     }
     let most = most.unwrap_or(least);
     // What is not known of cache or length is no reason to doubt. Neither is a pool that is large enough beside too little
-    // for the process itself: that is told as VG201.
-    let is_enough = most.pool.lower >= i128::from(most.need.upper());
-    if !load.knows_cache() || is_enough || most.answer == Answer::Fits {
+    // for the process itself: that is told as VG201. An engine that adapts itself starts in any case.
+    let is_enough = most.pool.lower >= i128::from(most.need.upper().max(load.stated_cache()));
+    if !load.knows_cache() || is_enough || load.adapts() || most.answer == Answer::Fits {
         Answer::Fits
     } else {
         Answer::Doubtful
@@ -123,6 +123,13 @@ impl Judged<'_> {
             .lower()
             .saturating_add(self.estimate.need.lower());
         Mib::from_bytes_up(bytes)
+    }
+
+    /// What the cache must hold: one request of the longest context, or the size that is stated.
+    fn asked(&self) -> Interval {
+        self.estimate
+            .need
+            .or_more(Interval::exactly(self.load.stated_cache()))
     }
 
     /// Whether even by the lower estimate nothing is left for a cache.
@@ -158,7 +165,11 @@ impl Judged<'_> {
             return None;
         }
         let remedies = remedy::Remedies::of(self);
-        let mut finding = Finding::new(self.code(), self.part.path.clone(), text::sentence(self, &remedies));
+        let mut finding = Finding::new(
+            self.code(),
+            self.part.path.clone(),
+            text::sentence(self, &remedies),
+        );
         for detail in text::details(self, &remedies) {
             finding = finding.detail(detail);
         }
@@ -169,7 +180,7 @@ impl Judged<'_> {
             .number("weightsMiB", Number::Memory(weights.lower_mib()))
             .number("budgetMiB", Number::Memory(estimate.budget_mib()))
             .number("kvPoolMiB", Number::Memory(Mib::from_bytes_down(pool)))
-            .number("needMiB", Number::Memory(estimate.need.lower_mib()))
+            .number("needMiB", Number::Memory(self.asked().lower_mib()))
             .number("maxModelLen", Number::Count(estimate.length));
         if let Some(length) = remedies.length {
             finding = finding.number("longestContext", Number::Count(length));
@@ -182,7 +193,11 @@ impl Judged<'_> {
         }
         let finding = under(rules.pod, finding);
         let is_sure = self.answer == Answer::DoesNotFit && self.load.way().is_certain();
-        let most = if is_sure { Severity::Error } else { Severity::Warning };
+        let most = if is_sure {
+            Severity::Error
+        } else {
+            Severity::Warning
+        };
         let severity = finding.severity.min(most);
         Some(finding.with_severity(severity))
     }

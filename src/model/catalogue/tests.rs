@@ -224,7 +224,8 @@ const fn millibits(format: Format) -> (u64, u64) {
     match format {
         Format::Float32 => (32_000, 33_000),
         Format::Float16 | Format::GgufF16 => (15_500, 16_600),
-        Format::Fp8 | Format::Int8 | Format::Gptq8 | Format::Bnb8 | Format::GgufQ8_0 => (7_600, 9_900),
+        // Hybrids leave a quarter of their parameters at 16 bits.
+        Format::Fp8 | Format::Int8 | Format::Gptq8 | Format::Bnb8 | Format::GgufQ8_0 => (7_600, 10_300),
         Format::Nvfp4 | Format::Mxfp4 | Format::Fp4Fp8 => (4_000, 8_600),
         Format::Gguf => (2_000, 16_600),
         _ => (3_900, 8_500),

@@ -4,7 +4,8 @@
 //! (`read.rs`), so that no product comes near 2^128.
 
 use super::layers::{Feed, Layers, Mixer};
-use super::read::{ConfigError, Fields, HIDDEN, INTERMEDIATE, WIDTH};
+use super::read::{ConfigError, Fields, INTERMEDIATE};
+use super::recurrent::{linear, mamba};
 use super::text::{Latents, Text};
 
 /// Families whose MLP is two matrices, up and down. Others have a gate as well.
@@ -76,7 +77,7 @@ pub(super) fn text_model(fields: &Fields<'_>, text: &Text<'_>, layers: &Layers) 
 
 /// Draft layers of the checkpoint (multi-token prediction): a layer each as the last one of the model, and the projection
 /// of its two inputs. DeepSeek's and those that follow it store the embedding and the output once more.
-fn drafts(fields: &Fields<'_>, text: &Text<'_>) -> Result<u128, ConfigError> {
+pub(super) fn drafts(fields: &Fields<'_>, text: &Text<'_>) -> Result<u128, ConfigError> {
     let count = draft_layers(fields, text.family)?;
     if count == 0 {
         return Ok(0);
@@ -170,114 +171,6 @@ fn latent_attention(fields: &Fields<'_>, text: &Text<'_>, latent: &Latents) -> R
     Ok(queries + compressed + output + indexer)
 }
 
-/// A layer with a recurrent state: its weights, and what one request keeps in it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RecurrentLayer {
-    parameters: u128,
-    pub(super) state_bytes: Option<u128>,
-}
-
-/// Gated DeltaNet (Qwen3-Next and later), Kimi's delta attention, MiniMax's lightning attention.
-pub(super) fn linear(fields: &Fields<'_>, text: &Text<'_>) -> Result<RecurrentLayer, ConfigError> {
-    if let Some(value_heads) = fields.count("linear_num_value_heads")? {
-        let key_heads = fields.needed("linear_num_key_heads")?;
-        let key_width = fields.needed("linear_key_head_dim")?;
-        let value_width = fields.needed("linear_value_head_dim")?;
-        let kernel = fields.needed("linear_conv_kernel_dim")?.max(1);
-        let mixed = 2 * key_heads * key_width + value_heads * value_width;
-        let inner = value_heads * value_width;
-        let state_width = if fields.text("mamba_ssm_dtype")? == Some("float32") {
-            4
-        } else {
-            2
-        };
-        return Ok(RecurrentLayer {
-            parameters: text.hidden * (mixed + inner + 2 * value_heads)
-                + mixed * kernel
-                + inner * text.hidden,
-            state_bytes: Some((kernel - 1) * mixed * 2 + value_heads * key_width * value_width * state_width),
-        });
-    }
-    if let Some(own) = fields.child("linear_attn_config")? {
-        let path = format!("{}linear_attn_config.", fields.path);
-        let own = Fields {
-            own,
-            path: &path,
-            ..*fields
-        };
-        let inner = own.needed("num_heads")? * own.needed("head_dim")?;
-        let kernel = own.needed("short_conv_kernel_size")?.max(1);
-        let width = own.needed("head_dim")?;
-        return Ok(RecurrentLayer {
-            parameters: 4 * text.hidden * inner + 2 * width * (text.hidden + inner) + 3 * inner * kernel,
-            state_bytes: Some((kernel - 1) * 3 * inner * 2 + inner * width * 4),
-        });
-    }
-    let inner = text.heads * text.head_width;
-    Ok(RecurrentLayer {
-        parameters: 5 * text.hidden * inner,
-        state_bytes: Some(inner * text.head_width * 4),
-    })
-}
-
-/// Mamba-2's sizes, in both spellings.
-struct Mamba {
-    inner: u128,
-    mixed: u128,
-    heads: u128,
-    kernel: u128,
-    state: u128,
-}
-
-fn mamba_sizes(fields: &Fields<'_>) -> Result<Option<Mamba>, ConfigError> {
-    let of = |names: [&str; 2]| -> Result<Option<u128>, ConfigError> {
-        match fields.count(names[0])? {
-            Some(number) => Ok(Some(number)),
-            None => fields.count(names[1]),
-        }
-    };
-    let Some(heads) = of(["mamba_num_heads", "mamba_n_heads"])? else {
-        return Ok(None);
-    };
-    let need = |names: [&str; 2]| of(names)?.ok_or_else(|| fields.absent(names[0]));
-    let inner = heads * need(["mamba_head_dim", "mamba_d_head"])?;
-    let state = need(["ssm_state_size", "mamba_d_state"])?;
-    let groups = need(["n_groups", "mamba_n_groups"])?;
-    let kernel = need(["conv_kernel", "mamba_d_conv"])?.max(1);
-    Ok(Some(Mamba {
-        inner,
-        mixed: inner + 2 * groups * state,
-        heads,
-        kernel,
-        state,
-    }))
-}
-
-/// Bytes of one request's Mamba-2 state: the convolution in 16 bits, the state in 32.
-pub(super) fn mamba_state(fields: &Fields<'_>) -> Result<Option<u128>, ConfigError> {
-    let sizes = mamba_sizes(fields)?;
-    Ok(sizes.map(|sizes| (sizes.kernel - 1) * sizes.mixed * 2 + sizes.inner * sizes.state * 4))
-}
-
-fn mamba(fields: &Fields<'_>, text: &Text<'_>, layers: &Layers) -> Result<u128, ConfigError> {
-    let count = layers.count(Mixer::Mamba);
-    if count == 0 {
-        return Ok(0);
-    }
-    if let Some(sizes) = mamba_sizes(fields)? {
-        let one = text.hidden * (sizes.inner + sizes.mixed + sizes.heads)
-            + sizes.mixed * (sizes.kernel + 1)
-            + sizes.inner * (text.hidden + 1);
-        return Ok(count * one);
-    }
-    // Mamba-1 (Jamba).
-    let inner = fields.needed("mamba_expand")? * text.hidden;
-    let state = fields.needed("mamba_d_state")?;
-    let rank = fields.needed("mamba_dt_rank")?;
-    let kernel = fields.needed("mamba_d_conv")?;
-    Ok(count * inner * (3 * text.hidden + kernel + 2 * rank + 3 * state))
-}
-
 fn feeds(fields: &Fields<'_>, text: &Text<'_>) -> Result<u128, ConfigError> {
     let hidden = text.hidden;
     let matrices: u128 = if is_gated(fields, text)? { 3 } else { 2 };
@@ -332,21 +225,18 @@ fn is_gated(fields: &Fields<'_>, text: &Text<'_>) -> Result<bool, ConfigError> {
         "activation_function",
         "mlp_hidden_act",
     ] {
-        if let Some(activation) = fields.text(name)? {
-            return match activation {
-                "silu" | "swish" | "swiglu" | "geglu" => Ok(true),
-                _ => Err(fields.error(
-                    "model_type",
-                    format!(
-                        "{:?} is a family that vramgate does not know, so its parameters cannot be counted; give \
-                         model.safetensors.index.json or the *.safetensors beside config.json as well",
-                        text.family
-                    ),
-                )),
-            };
+        if matches!(fields.text(name)?, Some("silu" | "swish" | "swiglu" | "geglu")) {
+            return Ok(true);
         }
     }
-    Ok(true)
+    Err(fields.error(
+        "model_type",
+        format!(
+            "{:?} is a family that vramgate does not know, so its parameters cannot be counted; give \
+             model.safetensors.index.json or the *.safetensors beside config.json as well",
+            text.family.chars().take(60).collect::<String>()
+        ),
+    ))
 }
 
 /// Gemma 3n and 4: an embedding for each layer, and its projections.
@@ -373,115 +263,4 @@ pub(super) fn whisper_encoder(fields: &Fields<'_>, text: &Text<'_>) -> Result<u1
     let positions = fields.needed("max_source_positions")? + u128::from(text.declared_positions);
     let convolutions = 3 * hidden * (fields.needed("num_mel_bins")? + hidden);
     Ok(encoder + text.layers.mixers.len() as u128 * 4 * hidden * hidden + positions * hidden + convolutions)
-}
-
-/// Parameters of vision and audio towers; an error where they cannot be told.
-pub(super) fn towers(outer: &Fields<'_>, hidden: u128) -> Result<u128, ConfigError> {
-    let mut total = 0;
-    for name in ["vision_config", "vit_config", "audio_config"] {
-        if let Some(own) = outer.child(name)?
-            && !own.is_empty()
-        {
-            let path = format!("{name}.");
-            let tower = Fields {
-                own,
-                path: &path,
-                outer: outer.outer,
-                defaults: &[],
-            };
-            total += one_tower(&tower, outer, hidden)?;
-        }
-    }
-    for name in [
-        "talker_config",
-        "embd_layer",
-        "code2wav_config",
-        "token2wav_config",
-    ] {
-        if outer.value(name).is_some() {
-            return Err(unknown_tower(outer, name));
-        }
-    }
-    Ok(total)
-}
-
-fn unknown_tower(fields: &Fields<'_>, name: &str) -> ConfigError {
-    fields.error(
-        name,
-        "is a part whose parameters cannot be counted from this file; give model.safetensors.index.json or the \
-         *.safetensors beside config.json as well",
-    )
-}
-
-fn one_tower(tower: &Fields<'_>, outer: &Fields<'_>, text_hidden: u128) -> Result<u128, ConfigError> {
-    // Qwen2-VL: `hidden_size` is the width of the output, `embed_dim` the tower's own.
-    let width = match tower.count("embed_dim")? {
-        Some(width) => Some(width),
-        None => tower.size(HIDDEN)?.map(u128::from),
-    };
-    let depth = match tower.count("depth")? {
-        Some(depth) => Some(depth),
-        None => match tower.count("num_hidden_layers")? {
-            Some(depth) => Some(depth + tower.count("num_global_layers")?.unwrap_or(0)),
-            None => tower.count("encoder_layers")?,
-        },
-    };
-    let (Some(width), Some(depth)) = (width, depth) else {
-        return Err(unknown_tower(tower, "hidden_size"));
-    };
-    if tower.value("conf_num_attention_heads").is_some() || tower.value("conf_num_hidden_layers").is_some() {
-        return Err(unknown_tower(tower, "conf_num_hidden_layers"));
-    }
-    let inner = match tower.size(INTERMEDIATE)? {
-        Some(inner) => u128::from(inner),
-        None => match tower.count("encoder_ffn_dim")? {
-            Some(inner) => inner,
-            None => match tower.number("mlp_ratio", 1, 64)? {
-                Some(ratio) => u128::from(ratio) * width,
-                None => return Err(unknown_tower(tower, "intermediate_size")),
-            },
-        },
-    };
-    let is_gated = matches!(tower.text("hidden_act")?, Some("silu" | "swiglu"))
-        || matches!(tower.text("model_type")?, Some("pixtral" | "gemma4_vision"));
-    let matrices = if is_gated { 3 } else { 2 };
-    let blocks = depth * (4 * width * width + matrices * width * inner + 9 * width + inner);
-    let patch = tower
-        .count("spatial_patch_size")?
-        .or(tower.count("patch_size")?)
-        .unwrap_or(0)
-        .min(1 << 10);
-    let channels = tower
-        .count("num_channels")?
-        .or(tower.count("in_channels")?)
-        .unwrap_or(3)
-        .min(1 << 10);
-    let frames = tower.count("temporal_patch_size")?.unwrap_or(1).min(1 << 10);
-    let mut total = blocks + patch * patch * channels * frames * width;
-    total += match (
-        tower.number("num_position_embeddings", 1, WIDTH)?,
-        tower.number("image_size", 1, WIDTH)?,
-    ) {
-        (Some(rows), _) => u128::from(rows) * width,
-        (None, Some(side)) if patch > 0 => (u128::from(side) / patch).pow(2) * width,
-        _ => 0,
-    };
-    // The projector into the text model's width.
-    total += if let Some(merge) = tower.count("spatial_merge_size")? {
-        let rows = merge.min(1 << 8).pow(2) * width;
-        let more = tower
-            .list("deepstack_visual_indexes")?
-            .map_or(0, |items| items.len().min(64) as u128);
-        (1 + more) * (rows * rows + rows * text_hidden)
-    } else {
-        let outputs = tower.count("vision_output_dim")?.unwrap_or(width);
-        let merge = outer.count("spatial_merge_size")?.unwrap_or(0).min(1 << 8).pow(2);
-        let second = if outer.value("mm_tokens_per_image").is_some() {
-            0
-        } else {
-            text_hidden * text_hidden
-        };
-        merge * width * width + outputs * text_hidden + second
-    };
-    Ok(total)
 }

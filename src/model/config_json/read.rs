@@ -46,24 +46,16 @@ const fn size(names: &'static [&'static str], most: u64) -> Size {
 
 pub(super) const WIDTH: u64 = 1 << 22;
 pub(super) const LAYERS: Size = size(
-    &[
-        "num_hidden_layers",
-        "n_layer",
-        "n_layers",
-        "num_layers",
-        "decoder_layers",
-    ],
+    &["num_hidden_layers", "n_layer", "n_layers", "num_layers"],
     10_000,
 );
+/// Encoder and decoder together: what the decoder has (`num_hidden_layers` there is the encoder's).
+pub(super) const DECODER_LAYERS: Size = size(&["decoder_layers"], 10_000);
+pub(super) const DECODER_HEADS: Size = size(&["decoder_attention_heads"], 1 << 16);
+pub(super) const DECODER_INTERMEDIATE: Size = size(&["decoder_ffn_dim"], WIDTH);
 pub(super) const HIDDEN: Size = size(&["hidden_size", "n_embd", "d_model", "dim"], WIDTH);
 pub(super) const HEADS: Size = size(
-    &[
-        "num_attention_heads",
-        "n_head",
-        "n_heads",
-        "num_heads",
-        "decoder_attention_heads",
-    ],
+    &["num_attention_heads", "n_head", "n_heads", "num_heads"],
     1 << 16,
 );
 pub(super) const KV_HEADS: Size = size(
@@ -83,7 +75,7 @@ pub(super) const INTERMEDIATE: Size = size(
         "ffn_dim",
         "n_inner",
         "ffn_hidden_size",
-        "decoder_ffn_dim",
+        "hidden_dim",
     ],
     WIDTH,
 );

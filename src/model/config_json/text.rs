@@ -2,125 +2,16 @@
 
 use serde_json::Value;
 
+use super::blocks;
+use super::experts::{self, Mixture, mixture};
+use super::families::{ENCODERS, GATED, GROUPED, TIED, UNTIED};
 use super::layers::{self, Feed, Layers};
 use super::narrow;
 use super::read::{
-    ConfigError, Fields, HEAD_DIM, HEADS, HIDDEN, INTERMEDIATE, KV_HEADS, LAYERS, POSITIONS, VOCABULARY,
-    WIDTH, shown,
+    ConfigError, DECODER_HEADS, DECODER_INTERMEDIATE, DECODER_LAYERS, Fields, HEAD_DIM, HEADS, HIDDEN,
+    INTERMEDIATE, KV_HEADS, LAYERS, POSITIONS, VOCABULARY, WIDTH, shown,
 };
-use crate::model::{Experts, Latent};
-
-/// Encoders: they read once and cache nothing.
-const ENCODERS: [&str; 13] = [
-    "bert",
-    "roberta",
-    "xlm-roberta",
-    "distilbert",
-    "modernbert",
-    "nomic_bert",
-    "new",
-    "mpnet",
-    "camembert",
-    "electra",
-    "deberta",
-    "deberta-v2",
-    "eurobert",
-];
-/// Families whose class ties output and embedding where the file does not say it.
-const TIED: [&str; 14] = [
-    "gemma",
-    "gemma2",
-    "gemma3",
-    "gemma3_text",
-    "gemma3n",
-    "gemma3n_text",
-    "gemma4",
-    "gemma4_text",
-    "cohere",
-    "cohere2",
-    "gpt2",
-    "opt",
-    "starcoder2",
-    "whisper",
-];
-/// Families whose class does not.
-const UNTIED: [&str; 37] = [
-    "llama",
-    "llama4_text",
-    "mistral",
-    "mixtral",
-    "qwen2",
-    "qwen2_moe",
-    "qwen2_vl",
-    "qwen2_5_vl",
-    "qwen3",
-    "qwen3_moe",
-    "qwen3_next",
-    "qwen3_vl_text",
-    "qwen3_vl_moe_text",
-    "qwen3_5_text",
-    "qwen3_5_moe_text",
-    "phi3",
-    "phimoe",
-    "deepseek_v2",
-    "deepseek_v3",
-    "deepseek_v32",
-    "gpt_oss",
-    "glm",
-    "glm4",
-    "glm4_moe",
-    "glm_moe_dsa",
-    "kimi_k2",
-    "kimi_linear",
-    "minimax",
-    "minimax_m2",
-    "olmo2",
-    "olmo3",
-    "internlm2",
-    "falcon",
-    "gpt_neox",
-    "nemotron",
-    "nemotron_h",
-    "mllama_text_model",
-];
-/// Families whose MLPs have a gate, beyond those of the two lists above.
-const GATED: [&str; 24] = [
-    "granite",
-    "granitemoe",
-    "granitemoehybrid",
-    "smollm3",
-    "olmo",
-    "olmoe",
-    "stablelm",
-    "yi",
-    "internlm3",
-    "baichuan",
-    "exaone4",
-    "ernie4_5",
-    "ernie4_5_moe",
-    "hunyuan_v1_dense",
-    "hunyuan_v1_moe",
-    "seed_oss",
-    "lfm2",
-    "jamba",
-    "bamba",
-    "arcee",
-    "apertus",
-    "decilm",
-    "nemotron-nas",
-    "dots1",
-];
-/// Families whose class fills in fewer key and value heads than query heads: silence there is not the same number.
-const GROUPED: [&str; 8] = [
-    "mistral",
-    "mixtral",
-    "qwen",
-    "gemma",
-    "glm4",
-    "gpt_oss",
-    "minimax",
-    "starcoder2",
-];
+use crate::model::Latent;
 
 /// Multi-head latent attention.
 #[derive(Clone, Copy, Debug)]
@@ -131,17 +22,6 @@ pub(super) struct Latents {
     pub(super) value: Option<u128>,
     pub(super) query_rank: Option<u128>,
     pub(super) indexer: bool,
-}
-
-/// Experts; widths in the space that they work in.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Mixture {
-    pub(super) count: u128,
-    active: u128,
-    shared: u128,
-    pub(super) width: u128,
-    /// Width of all shared experts together.
-    pub(super) shared_width: u128,
 }
 
 /// The text model.
@@ -188,7 +68,8 @@ impl<'a> Text<'a> {
         };
         let is_encoder = ENCODERS.contains(&family);
         let architecture = architecture(whole)?;
-        let count = fields.required(LAYERS)?;
+        let is_whisper = family == "whisper";
+        let count = fields.required(if is_whisper { DECODER_LAYERS } else { LAYERS })?;
         let hidden = u128::from(fields.required(HIDDEN)?);
         let heads = heads(fields, family)?;
         let (declared_positions, positions) = positions(fields, family)?;
@@ -199,7 +80,7 @@ impl<'a> Text<'a> {
             positions,
         )?;
         let latent = latent(fields)?;
-        let kv_heads_by_layer = blocks_kv_heads(fields, heads)?;
+        let kv_heads_by_layer = blocks::kv_heads(fields, heads)?;
         let kv_heads = match &kv_heads_by_layer {
             Some(by_layer) => by_layer
                 .iter()
@@ -218,12 +99,12 @@ impl<'a> Text<'a> {
             ));
         }
         let head_width = head_width(fields, family, hidden, heads, latent.is_some())?;
-        let dense_by_layer = blocks_widths(fields, hidden)?;
+        let dense_by_layer = blocks::widths(fields, hidden)?;
         let intermediate = intermediate(fields, family, hidden, dense_by_layer.as_deref())?;
         let experts = mixture(fields, intermediate)?;
         let feeds = match (&layers.feeds, experts) {
             (Some(feeds), _) => feeds.clone(),
-            (None, Some(_)) => layers::feeds(fields, family, layers.mixers.len())?,
+            (None, Some(_)) => experts::feeds(fields, family, layers.mixers.len())?,
             (None, None) => vec![Feed::Dense; layers.mixers.len()],
         };
         let notes = notes(fields, family)?;
@@ -274,29 +155,6 @@ impl<'a> Text<'a> {
             feeds,
             notes,
         })
-    }
-
-    /// The experts as the entry has them.
-    pub(super) fn experts_of_entry(&self) -> Result<Option<Experts>, ConfigError> {
-        let Some(mixture) = self.experts else {
-            return Ok(None);
-        };
-        let is_expert = |feed: &Feed| *feed == Feed::Experts;
-        let first = self.feeds.iter().position(is_expert).unwrap_or(self.feeds.len());
-        let with = self.feeds.iter().filter(|feed| is_expert(feed)).count();
-        // Of the layers from the first with experts on, one in so many has them, rounded to the nearest.
-        let rest = self.feeds.len().saturating_sub(first);
-        let every = (2 * rest + with).checked_div(2 * with).unwrap_or(1).max(1);
-        // `first` alone counts as dense what only waits for its turn (Llama 4: the second, the fourth, ...).
-        let first_dense = if first < every { 0 } else { first };
-        Ok(Some(Experts {
-            count: narrow("num_experts", mixture.count)?,
-            active: narrow("num_experts_per_tok", mixture.active)?,
-            shared: narrow("n_shared_experts", mixture.shared)?,
-            intermediate_size: narrow("moe_intermediate_size", mixture.width)?,
-            first_dense: narrow("first_k_dense_replace", first_dense as u128)?,
-            every: narrow("moe_layer_freq", every as u128)?,
-        }))
     }
 
     /// Latent attention as the entry has it.
@@ -355,7 +213,7 @@ fn architecture(whole: &Fields<'_>) -> Result<Option<String>, ConfigError> {
 }
 
 fn heads(fields: &Fields<'_>, family: &str) -> Result<u128, ConfigError> {
-    match fields.size(HEADS)? {
+    match fields.size(if family == "whisper" { DECODER_HEADS } else { HEADS })? {
         Some(heads) => Ok(u128::from(heads)),
         None if family.starts_with("mamba") => Err(fields.error(
             "model_type",
@@ -465,7 +323,14 @@ fn intermediate(
     if let Some(widths) = by_layer {
         return Ok(widths.iter().copied().max().filter(|width| *width > 0));
     }
-    let stated = fields.size(INTERMEDIATE)?.map(u128::from);
+    let is_whisper = family == "whisper";
+    let stated = fields
+        .size(if is_whisper {
+            DECODER_INTERMEDIATE
+        } else {
+            INTERMEDIATE
+        })?
+        .map(u128::from);
     // Four times the width is what these classes fill in.
     let is_fourfold = matches!(
         family,
@@ -513,160 +378,4 @@ fn latent(fields: &Fields<'_>) -> Result<Option<Latents>, ConfigError> {
         query_rank: width("q_lora_rank")?,
         indexer: width("index_head_dim")?.is_some(),
     }))
-}
-
-fn mixture(fields: &Fields<'_>, intermediate: Option<u128>) -> Result<Option<Mixture>, ConfigError> {
-    let most = 1 << 16;
-    let first = |names: &[&'static str]| -> Result<Option<(&'static str, u128)>, ConfigError> {
-        for name in names.iter().copied() {
-            if let Some(number) = fields.number(name, 0, most)?.filter(|number| *number > 0) {
-                return Ok(Some((name, u128::from(number))));
-            }
-        }
-        Ok(None)
-    };
-    let count = first(&[
-        "n_routed_experts",
-        "num_local_experts",
-        "num_experts",
-        "moe_num_experts",
-        "n_experts",
-    ])?;
-    let Some((count_name, count)) = count else {
-        return Ok(None);
-    };
-    if count == 1 {
-        return Ok(None);
-    }
-    let active = first(&[
-        "num_experts_per_tok",
-        "num_experts_per_token",
-        "experts_per_token",
-        "top_k_experts",
-        "moe_topk",
-        "moe_k",
-        "moe_top_k",
-    ])?;
-    let Some((active_name, active)) = active else {
-        return Err(fields.absent("num_experts_per_tok"));
-    };
-    if active > count {
-        return Err(fields.error(
-            active_name,
-            format!("{active} is more than {count_name}, which is {count}; one of the two is wrong"),
-        ));
-    }
-    let width = match fields.number("moe_intermediate_size", 1, WIDTH)? {
-        Some(width) => Some(width),
-        None => match fields.number("expert_intermediate_size", 1, WIDTH)? {
-            Some(width) => Some(width),
-            None => fields.number("expert_ffn_hidden_size", 1, WIDTH)?,
-        },
-    };
-    let width = width
-        .map(u128::from)
-        .or(intermediate)
-        .ok_or_else(|| fields.absent("moe_intermediate_size"))?;
-    let shared = first(&[
-        "n_shared_experts",
-        "num_shared_experts",
-        "moe_num_shared_experts",
-        "num_shared_expert",
-    ])?;
-    let mut total = None;
-    for name in [
-        "shared_expert_intermediate_size",
-        "moe_shared_expert_intermediate_size",
-        "shared_intermediate_size",
-    ] {
-        total = total.or(fields.count(name)?.filter(|width| *width > 0));
-    }
-    // Llama 4 has one shared expert in each of these layers and no field for it.
-    let is_llama = fields.value("intermediate_size_mlp").is_some();
-    let shared = match shared {
-        Some((_, shared)) => shared,
-        None => u128::from(total.is_some() || is_llama),
-    };
-    Ok(Some(Mixture {
-        count,
-        active,
-        shared,
-        width,
-        shared_width: total.unwrap_or(shared * width),
-    }))
-}
-
-/// `DeciLM`: key and value heads of each layer.
-fn blocks_kv_heads(fields: &Fields<'_>, heads: u128) -> Result<Option<Vec<u128>>, ConfigError> {
-    let Some(blocks) = fields.list("block_configs")? else {
-        return Ok(None);
-    };
-    let by_layer = blocks.iter().map(|block| {
-        let attention = block.get("attention").unwrap_or(&Value::Null);
-        let is = |name: &str| attention.get(name).and_then(Value::as_bool) == Some(true);
-        if is("no_op") || is("replace_with_linear") {
-            return Ok(0);
-        }
-        let group = attention.get("n_heads_in_group").unwrap_or(&Value::Null);
-        match group.as_u64().map(u128::from) {
-            Some(group) if group > 0 && heads.is_multiple_of(group) => Ok(heads / group),
-            _ => Err(fields.error(
-                "block_configs",
-                format!(
-                    "n_heads_in_group {} does not divide {heads} heads; correct the block",
-                    shown(group)
-                ),
-            )),
-        }
-    });
-    by_layer.collect::<Result<Vec<_>, _>>().map(Some)
-}
-
-/// `DeciLM`: widths of the MLPs: two thirds of a multiple of twice the width, rounded up to 256.
-fn blocks_widths(fields: &Fields<'_>, hidden: u128) -> Result<Option<Vec<u128>>, ConfigError> {
-    let Some(blocks) = fields.list("block_configs")? else {
-        return Ok(None);
-    };
-    let widths = blocks.iter().map(|block| {
-        let feed = block.get("ffn").unwrap_or(&Value::Null);
-        let is = |name: &str| feed.get(name).and_then(Value::as_bool) == Some(true);
-        if is("no_op") {
-            return Ok(0);
-        }
-        if is("replace_with_linear") {
-            // One matrix instead of three.
-            return Ok(hidden / 3);
-        }
-        if let Some(width) = feed
-            .get("intermediate_size")
-            .and_then(Value::as_u64)
-            .filter(|width| *width <= WIDTH)
-        {
-            return Ok(u128::from(width));
-        }
-        let multiple = feed.get("ffn_mult").unwrap_or(&Value::Null);
-        match decimal(multiple) {
-            Some((digits, scale)) if digits <= 100 * scale => {
-                let width = 2 * digits * hidden / (3 * scale);
-                Ok(width.next_multiple_of(256))
-            }
-            _ => Err(fields.error(
-                "block_configs",
-                format!("ffn_mult {} is no multiple; correct the block", shown(multiple)),
-            )),
-        }
-    });
-    widths.collect::<Result<Vec<_>, _>>().map(Some)
-}
-
-/// A decimal number as digits and a power of ten.
-fn decimal(value: &Value) -> Option<(u128, u128)> {
-    let Value::Number(number) = value else { return None };
-    let text = number.to_string();
-    let (whole, part) = text.split_once('.').unwrap_or((&text, ""));
-    if whole.len() + part.len() > 24 || part.len() > 18 {
-        return None;
-    }
-    let digits = format!("{whole}{part}").parse().ok()?;
-    Some((digits, 10_u128.pow(u32::try_from(part.len()).ok()?)))
 }

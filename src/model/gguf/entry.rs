@@ -35,18 +35,7 @@ impl Gguf {
     /// # Errors
     /// Names the key that is absent, too large or contradicts another.
     pub fn model(&self, id: &str) -> Result<Model, GgufError> {
-        let architecture = self.text("general.architecture").ok_or_else(|| {
-            wrong(
-                "general.architecture",
-                "is absent; give the first part of the model",
-            )
-        })?;
-        if architecture == "clip" || self.text("general.type").is_some_and(|kind| kind != "model") {
-            return Err(wrong(
-                "general.type",
-                "this is a projector or an adapter, which has no shape of its own; give the text model's file",
-            ));
-        }
+        let architecture = self.architecture()?;
         let keys = Keys {
             gguf: self,
             architecture,
@@ -87,6 +76,7 @@ impl Gguf {
             kind,
             architecture: None,
             parameters: self.parameters,
+            draft_parameters: None,
             num_hidden_layers: layers,
             hidden_size: hidden,
             num_attention_heads: most_heads,
@@ -117,8 +107,8 @@ impl Gguf {
             released: Some(format).filter(|format| *format != Format::Float32),
             checkpoint_bytes: Some(self.tensor_bytes),
             variants: Vec::new(),
-            publications: std::collections::BTreeMap::new(),
             kv_bytes_per_token: seen.kv_bytes(&kv_heads, head_width),
+            publications: std::collections::BTreeMap::new(),
             source: format!("GGUF header of {id}"),
             confidence: Confidence::Verified,
             note: Some(format!(
@@ -135,6 +125,23 @@ impl Gguf {
             ));
         }
         Ok(model)
+    }
+
+    /// The architecture of a model that can be served by itself.
+    fn architecture(&self) -> Result<&str, GgufError> {
+        let architecture = self.text("general.architecture").ok_or_else(|| {
+            wrong(
+                "general.architecture",
+                "is absent; give the first part of the model",
+            )
+        })?;
+        if architecture == "clip" || self.text("general.type").is_some_and(|kind| kind != "model") {
+            return Err(wrong(
+                "general.type",
+                "this is a projector or an adapter, which has no shape of its own; give the text model's file",
+            ));
+        }
+        Ok(architecture)
     }
 
     /// The model's own name (`general.name`).

@@ -8,7 +8,7 @@ use crate::model::Model;
 
 /// A name that leads to an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
+pub(super) struct Target {
     /// The entry's position in the catalogue.
     pub(super) model: usize,
     /// Which of its published names; `None` is its id.
@@ -26,7 +26,7 @@ impl Target {
 
 /// Ways into a catalogue. Keys are in lower case; [`Words`] tells what the others are.
 #[derive(Clone, Debug, Default)]
-pub struct Index {
+pub(in crate::model) struct Index {
     /// How many entries stand before those of the binary.
     own: usize,
     ids: BTreeMap<String, Target>,
@@ -43,7 +43,7 @@ pub struct Index {
 }
 
 impl Index {
-    pub(crate) fn of(models: &[Arc<Model>], own: usize) -> Self {
+    pub(in crate::model) fn of(models: &[Arc<Model>], own: usize) -> Self {
         let mut index = Self {
             own,
             ..Self::default()
@@ -86,7 +86,7 @@ impl Index {
         push(&mut self.families, words.family(), target);
     }
 
-    pub(crate) fn id(&self, id: &str) -> Option<usize> {
+    pub(in crate::model) fn id(&self, id: &str) -> Option<usize> {
         self.ids.get(&id.to_ascii_lowercase()).map(|target| target.model)
     }
 

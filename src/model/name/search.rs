@@ -306,7 +306,7 @@ fn known<'c>(
             set_aside,
             path,
             adapter: !as_named && words.is_adapter(),
-            described: !as_named && words.is_prose(),
+            described: !as_named && (words.is_prose() || words.is_tag_without_format()),
         },
     }
 }

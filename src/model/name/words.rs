@@ -4,79 +4,27 @@
 //! Work is linear in the text's length, which the caller bounds.
 
 use super::marks::{Marks, Unclear};
+use super::vocabulary::{Class, class, is_dated, is_number, is_part, is_size};
 use crate::model::Format;
-
-/// What a word is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Class {
-    /// Decides: family, release, size, what makes it another model.
-    Name,
-    /// A role or a date, which does not change the shape.
-    Role,
-    /// A date or a release of the weights; decides unless a size stands beside it.
-    Dated,
-    /// Tells of the format only.
-    Format,
-    /// Belongs to the sentence, not to the name.
-    Prose,
-    /// Tells that it is an adapter, or has one.
-    Adapter,
-    /// The class that loads it: tells of no model.
-    Architecture,
-    /// Numbering of parts of a file.
-    Part,
-}
 
 /// A name, read word by word.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Words {
     list: Vec<(String, Class)>,
     marks: Marks,
+    /// Whether a tag stands behind it: `llama3.1:8b`.
+    tagged: bool,
 }
-
-/// Roles: the same shape, trained otherwise.
-const ROLES: [&str; 11] = [
-    "instruct", "chat", "it", "base", "hf", "pt", "thinking", "think", "latest", "inst", "model",
-];
-
-/// Words of people who describe a model.
-const PROSE: [&str; 26] = [
-    "class",
-    "fine",
-    "tune",
-    "tuned",
-    "tuning",
-    "finetune",
-    "finetuned",
-    "with",
-    "or",
-    "so",
-    "by",
-    "its",
-    "size",
-    "about",
-    "roughly",
-    "approximately",
-    "like",
-    "hybrid",
-    "architecture",
-    "arch",
-    "and",
-    "a",
-    "an",
-    "the",
-    "some",
-    "variant",
-];
-
-const ADAPTER: [&str; 5] = ["lora", "qlora", "adapter", "peft", "loras"];
 
 impl Words {
     /// Reads a name without publisher. Upper and lower case are alike; blanks, commas, brackets and colons part words as
     /// `-` does.
     pub(super) fn of(name: &str) -> Self {
         let name = name.to_ascii_lowercase();
-        let mut words = Self::default();
+        let mut words = Self {
+            tagged: name.contains(':'),
+            ..Self::default()
+        };
         for piece in name.split(['-', ' ', ',', '(', ')', ':', '@', ';', '\t']) {
             words.piece(piece);
         }
@@ -159,17 +107,17 @@ impl Words {
             self.mark("autoround");
             return;
         }
-        let class = class(word);
+        let what = class(word);
         let letters = word.bytes().take_while(u8::is_ascii_alphabetic).count();
-        if class == Class::Name
+        if what == Class::Name
             && letters >= 2
             && let (Some(family), Some(release)) = (word.get(..letters), word.get(letters..))
             && release.starts_with(|first: char| first.is_ascii_digit())
         {
             self.push(family, Class::Name);
-            self.push(release, self::class(release));
+            self.push(release, class(release));
         } else {
-            self.push(word, class);
+            self.push(word, what);
         }
     }
 
@@ -214,6 +162,15 @@ impl Words {
         let sized = self.list.iter().any(|(word, _)| is_size(word));
         let marked = self.marks.any();
         let many = self.list.len() > 1;
+        for at in 1..self.list.len() {
+            if let Some([(first, one), (of, two), (last, three)]) = self.list.get_mut(at - 1..=at + 1)
+                && of == "of"
+                && is_part(first)
+                && is_part(last)
+            {
+                (*one, *two, *three) = (Class::Part, Class::Part, Class::Part);
+            }
+        }
         for (at, (word, class)) in self.list.iter_mut().enumerate() {
             match class {
                 Class::Dated => *class = if sized { Class::Role } else { Class::Name },
@@ -294,6 +251,12 @@ impl Words {
         self.has(Class::Prose) || self.is_adapter()
     }
 
+    /// Whether they have a tag and tell no format. Registries with tags, such as Ollama's, serve most models packed where
+    /// the tag tells none, so that the size is not certain.
+    pub(super) const fn is_tag_without_format(&self) -> bool {
+        self.tagged && !self.marks.any()
+    }
+
     /// Whether they tell of an adapter.
     pub(super) fn is_adapter(&self) -> bool {
         self.has(Class::Adapter)
@@ -310,59 +273,6 @@ impl Words {
 
     pub(super) fn format(&self) -> Result<Option<Format>, Unclear> {
         self.marks.format()
-    }
-}
-
-fn class(word: &str) -> Class {
-    if ROLES.contains(&word) {
-        Class::Role
-    } else if PROSE.contains(&word) || is_ranks(word) {
-        Class::Prose
-    } else if ADAPTER.contains(&word) {
-        Class::Adapter
-    } else if word.ends_with("forcausallm") || word.ends_with("forconditionalgeneration") {
-        Class::Architecture
-    } else if word == "of" || (word.len() == 5 && word.bytes().all(|byte| byte.is_ascii_digit())) {
-        Class::Part
-    } else if is_dated(word) {
-        Class::Dated
-    } else {
-        Class::Name
-    }
-}
-
-/// `tp2`, `pp4`: how a run was split.
-fn is_ranks(word: &str) -> bool {
-    word.strip_prefix("tp")
-        .or_else(|| word.strip_prefix("pp"))
-        .is_some_and(|rest| {
-            !rest.is_empty() && rest.len() <= 2 && rest.bytes().all(|byte| byte.is_ascii_digit())
-        })
-}
-
-/// `2507`, `20250101`, `v0.3`, `v1`.
-fn is_dated(word: &str) -> bool {
-    match word.strip_prefix('v') {
-        Some(version) => is_number(version),
-        None => matches!(word.len(), 4 | 6 | 8) && word.bytes().all(|byte| byte.is_ascii_digit()),
-    }
-}
-
-/// `3`, `2.5`.
-fn is_number(word: &str) -> bool {
-    word.starts_with(|first: char| first.is_ascii_digit())
-        && word.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.')
-}
-
-/// `8b`, `0.5b`, `8x7b`, `e4b`, `135m`.
-fn is_size(word: &str) -> bool {
-    let Some(number) = word.strip_suffix(['b', 'm']) else {
-        return false;
-    };
-    let number = number.strip_prefix('e').unwrap_or(number);
-    match number.split_once('x') {
-        Some((experts, size)) => is_number(experts) && is_number(size),
-        None => is_number(number),
     }
 }
 
@@ -416,28 +326,15 @@ mod tests {
                 "deepseek-r1",
                 "deepseek-r1",
             ),
+            ("Qwen3-8B-00001-of-00004.safetensors", "qwen-3-8b", "qwen-3-8b"),
+            ("Qwen3-8B-12345", "qwen-3-8b-12345", "qwen-3-8b-12345"),
+            ("Llama-of-00001", "llama-of-00001", "llama-of-00001"),
             ("Meta", "meta", "meta"),
             ("", "", ""),
         ] {
             let words = Words::of(name);
             assert_eq!(words.full(), full, "{name}");
             assert_eq!(words.family(), family, "{name}");
-        }
-    }
-
-    #[test]
-    fn sizes_dates_and_numbers_have_their_forms() {
-        for size in ["8b", "0.5b", "8x7b", "e4b", "135m"] {
-            assert!(is_size(size), "{size}");
-        }
-        for other in ["b", "a3b", "8", "xb", "8xb", "4k", "mini", ""] {
-            assert!(!is_size(other), "{other}");
-        }
-        for date in ["2507", "0731", "v0.3", "v1", "20250101"] {
-            assert!(is_dated(date), "{date}");
-        }
-        for other in ["250", "v", "vl", "3.1", "25071"] {
-            assert!(!is_dated(other), "{other}");
         }
     }
 }

@@ -82,8 +82,16 @@ fn short(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
 fn whole(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
     let of_short = [
         ("weightsMiB", "checkpointBytes", model.weights.is_some()),
-        ("attentionHeads", "numAttentionHeads", model.attention_heads.is_some()),
-        ("maxModelLen", "maxPositionEmbeddings", model.max_model_len.is_some()),
+        (
+            "attentionHeads",
+            "numAttentionHeads",
+            model.attention_heads.is_some(),
+        ),
+        (
+            "maxModelLen",
+            "maxPositionEmbeddings",
+            model.max_model_len.is_some(),
+        ),
     ];
     for (name, instead, given) in of_short {
         if given {

@@ -2,6 +2,7 @@
 
 use super::Judged;
 use crate::device::catalogue::{Catalogue, Product};
+use crate::engine::Engine;
 use crate::footprint::inverse::{self, Surely};
 use crate::footprint::{Answer, Class, Device, Plan, estimate};
 use crate::units::{Fraction, Mib};
@@ -77,6 +78,9 @@ const fn friendly(tokens: u64) -> u64 {
 
 /// The most sequences with which it fits, where they are fewer than are written.
 fn sequences(plan: &Plan<'_>) -> Option<u64> {
+    if plan.engine != Engine::Vllm {
+        return None;
+    }
     let written = plan.serving.max_num_seqs.unwrap_or(u64::MAX);
     let mut fewer = plan.clone();
     SEQUENCES

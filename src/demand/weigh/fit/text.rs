@@ -2,7 +2,6 @@
 
 use super::Judged;
 use super::remedy::Remedies;
-use crate::demand::{Amount, Part};
 use crate::finding::short;
 use crate::footprint::{Answer, Interval};
 use crate::model::{Confidence, Format};
@@ -14,34 +13,37 @@ pub(super) fn sentence(judged: &Judged<'_>, remedies: &Remedies) -> String {
     let model = model(judged);
     let estimate = &judged.estimate;
     let budget = estimate.budget_mib();
-    let place = format!(
-        "{} of {} ({} of {})",
-        fraction(judged.part),
-        judged.pool.resource,
-        budget.get(),
-        judged.plan.device.total
-    );
-    let request = format!("one request of {} tokens", estimate.length);
+    let resource = &judged.pool.resource;
+    let total = judged.plan.device.total;
+    let place = match &judged.plan.fraction {
+        Some(fraction) => format!("{fraction} of {resource} ({} of {total})", budget.get()),
+        None => format!("{resource} ({total})"),
+    };
+    let request = if judged.load.stated_cache() > 0 {
+        "the cache as stated".to_owned()
+    } else {
+        format!("one request of {} tokens", estimate.length)
+    };
     let what = match judged.answer {
         Answer::DoesNotFit if judged.leaves_nothing() => {
             let weights = estimate.part("weights").unwrap_or_default().lower_mib();
             if weights > budget {
                 format!("{model} has weights of at least {weights}, more than {place}")
             } else {
-                let used = estimate.used().lower_mib();
-                format!("{model} takes at least {used} without any cache, more than {place}")
+                let missing = u64::try_from(-estimate.pool.upper).unwrap_or(0);
+                let taken = budget.plus(Mib::from_bytes_up(missing));
+                format!("{model} takes at least {taken} without any cache, more than {place}")
             }
         }
         Answer::DoesNotFit => format!(
             "{model} leaves at most {} for its cache in {place}, and {request} needs {}",
             left(estimate.pool.upper),
-            estimate.need.lower_mib()
+            judged.asked().lower_mib()
         ),
         // What is doubtful is only ever a warning, of which clients see the beginning.
         Answer::Doubtful | Answer::Fits => format!(
-            "{model} may not start: {} tokens need {}, {} to {} are left",
-            estimate.length,
-            estimate.need.expected_mib(),
+            "{model} may not start: {request} needs {}, {} to {} are left",
+            judged.asked().expected_mib(),
             left(judged.most().pool.lower).get(),
             left(estimate.pool.upper),
         ),
@@ -85,14 +87,6 @@ fn remedy(judged: &Judged<'_>, remedies: &Remedies) -> Option<String> {
 fn profiles(names: &[String]) -> String {
     let names: Vec<String> = names.iter().map(|name| format!("mig-{name}")).collect();
     names.join(" or ")
-}
-
-/// The fraction of a part.
-fn fraction(part: &Part) -> String {
-    match &part.amount {
-        Amount::OfTotal { fraction, .. } => fraction.to_string(),
-        Amount::Absolute(_) | Amount::Unknown { .. } | Amount::Uncapped { .. } => "all".to_owned(),
-    }
 }
 
 /// The model with its format.
@@ -159,8 +153,9 @@ pub(super) fn details(judged: &Judged<'_>, remedies: &Remedies) -> Vec<String> {
         Answer::Doubtful => details.push(
             "between the lower and the upper estimate nothing is refused: the engine may start".to_owned(),
         ),
-        Answer::DoesNotFit if !judged.load.way().is_certain() => details
-            .push("which model it is, or its shape, is not certain, so nothing is refused".to_owned()),
+        Answer::DoesNotFit if !judged.load.way().is_certain() => {
+            details.push("which model it is, or its shape, is not certain, so nothing is refused".to_owned())
+        }
         Answer::DoesNotFit | Answer::Fits => {}
     }
     details

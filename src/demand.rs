@@ -158,7 +158,7 @@ impl Demand {
                 demand.findings.extend(reading.findings.iter().cloned());
             }
             let annotated = loads
-                .then(|| annotations.model(&placed.container.name))
+                .then(|| annotations.model(pod, &placed.container.name))
                 .flatten()
                 .filter(|_| readings.len() == 1);
             let models = policies.models(namespace_labels, &pod.metadata.labels);

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::Amount;
 use crate::engine::{Engine, OptionEdit, Placed, Reading, Releases, Serving, Sources, Starts};
+use crate::finding::Code;
 use crate::footprint::{self, CacheType, Device, Length, Plan};
 use crate::invocation::files;
 use crate::model::config_json;
@@ -113,7 +114,11 @@ impl Load {
         models: &OwnModels,
         annotated: Option<&str>,
     ) -> Option<Self> {
-        if !footprint::is_modelled(reading.engine) || reading.starts == Starts::No {
+        // A command line that is refused may have been read in part. One with an unusable fraction is refused for that,
+        // and would load the model with another.
+        let has_bad_fraction = || reading.findings.iter().any(|finding| finding.code == Code::Vg101);
+        let starts = reading.starts != Starts::No || has_bad_fraction();
+        if !footprint::is_modelled(reading.engine) || !starts {
             return None;
         }
         let known = known(reading, pod, placed, sources, models, annotated)?;

@@ -6,6 +6,7 @@ use crate::finding::{Code, FieldPath, Finding, short};
 use crate::model::name::{Found, find};
 use crate::policy::OwnModels;
 use crate::workload::pod::Pod;
+use crate::workload::slots::names_any;
 
 /// The annotation for a pod with one engine; a point and a container's name behind it are for one of several.
 const NAME: &str = "vramgate.io/model";
@@ -36,15 +37,22 @@ impl<'p> Annotations<'p> {
         }
     }
 
-    /// What is written for a container: its own annotation, else that of the pod.
-    pub(crate) fn model(&self, container: &str) -> Option<&'p str> {
+    /// What is written for a container: its own annotation, else that of the pod, where no other container asks for
+    /// devices without an annotation of its own.
+    pub(crate) fn model(&self, pod: &Pod, container: &str) -> Option<&'p str> {
         let of = |wanted: Option<&str>| {
             let mut entries = self.written.iter();
             entries
                 .find(|(_, container, _)| *container == wanted)
                 .map(|(_, _, model)| *model)
         };
-        of(Some(container)).or_else(|| of(None))
+        let is_alone = || {
+            !engine::containers(pod).any(|placed| {
+                let name = placed.container.name.as_str();
+                name != container && names_any(placed.container) && of(Some(name)).is_none()
+            })
+        };
+        of(Some(container)).or_else(|| of(None).filter(|_| is_alone()))
     }
 
     /// What is written and cannot be meant. `engines` counts the engines of each container that asks for devices.

@@ -47,18 +47,26 @@ impl Remedies {
             Some(product) if judged.is_mig() => profiles(plan, product),
             _ => Vec::new(),
         };
-        let tensor = tensor(judged, Surely::Fits);
-        let product = (profiles.is_empty() && tensor.is_none())
-            .then(|| smallest_product(plan))
-            .flatten();
-        Self {
+        let mut remedies = Self {
             length: length(plan, Surely::Fits),
             sequences: sequences(plan),
             fraction: fraction(plan, Surely::Fits),
             profiles,
-            tensor,
-            product,
+            tensor: tensor(judged, Surely::Fits),
+            product: None,
+        };
+        if remedies.is_empty() {
+            remedies.product = smallest_product(plan);
         }
+        remedies
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.length.is_none()
+            && self.sequences.is_none()
+            && self.fraction.is_none()
+            && self.profiles.is_empty()
+            && self.tensor.is_none()
     }
 }
 

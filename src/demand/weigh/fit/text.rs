@@ -135,13 +135,22 @@ pub(super) fn details(judged: &Judged<'_>, remedies: &Remedies) -> Vec<String> {
         let least = left(judged.most().pool.lower);
         format!("{} to {}", least.get(), left(estimate.pool.upper))
     };
-    let mut details = vec![
+    let cache = if judged.load.stated_cache() > 0 {
+        format!(", and {} are stated", judged.asked().lower_mib())
+    } else if estimate.need.upper() == 0 {
+        String::new()
+    } else {
         format!(
-            "of {}{each}: {}; that leaves {left_over} for the cache, in which {} tokens take {}",
-            estimate.budget_mib(),
-            parts.join(", "),
+            ", in which {} tokens take {}",
             estimate.length,
             span(estimate.need)
+        )
+    };
+    let mut details = vec![
+        format!(
+            "of {}{each}: {}; that leaves {left_over} for the cache{cache}",
+            estimate.budget_mib(),
+            parts.join(", "),
         ),
         found(judged),
     ];

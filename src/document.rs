@@ -20,7 +20,7 @@ mod explanation;
 
 pub use check::{Checked, Decision};
 pub use devices::{DeviceHolder, DeviceRow};
-pub use explanation::{Explained, ExplainedContainer, GpuRequest, SlotCount, TokenCount};
+pub use explanation::{Explained, ExplainedContainer, GpuRequest, ModelFacts, SlotCount, TokenCount};
 
 /// Group and version of every document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";

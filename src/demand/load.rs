@@ -21,7 +21,7 @@ use crate::workload::pod::Pod;
 
 mod annotation;
 
-pub(super) use annotation::Annotations;
+pub(crate) use annotation::Annotations;
 
 /// How a model was found.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -532,6 +532,30 @@ fn check_ends_with_the_code_of_the_answer() {
 }
 
 #[test]
+fn the_pages_of_the_codes_show_the_texts_as_they_are() {
+    let read =
+        |path: &str| std::fs::read_to_string(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    for (code, texts) in [
+        ("VG301", &["g3-too-large-for-the-slice", "g1-doubtful"][..]),
+        (
+            "VG701",
+            &[
+                "vg701-more-devices",
+                "vg701-fraction",
+                "g4-doubtful-on-one-device",
+            ],
+        ),
+        ("VG702", &["vg702-context"]),
+    ] {
+        let page = read(&format!("docs/codes/{code}.md"));
+        for text in texts {
+            let text = read(&format!("tests/texts/{text}.txt"));
+            assert!(page.contains(&text), "docs/codes/{code}.md lacks\n{text}");
+        }
+    }
+}
+
+#[test]
 fn a_device_of_unknown_size_and_a_pod_without_a_device_are_not_estimated() {
     let mut node = gpu_node("odd", "Contoso-9000", 0, 1, 1);
     node["metadata"]["labels"]

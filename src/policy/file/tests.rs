@@ -1,5 +1,5 @@
-use crate::model::Catalogue;
 use super::*;
+use crate::model::Catalogue;
 
 const HEAD: &str = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: test}\n";
 
@@ -548,8 +548,7 @@ fn every_entry_of_the_catalogue_is_one_of_a_policy() {
             "apiVersion": "vramgate.io/v1alpha1", "kind": "GpuSharingPolicy", "metadata": {"name": "own"},
             "spec": {"models": [model]},
         });
-        let document =
-            super::from_value(&value, "p").unwrap_or_else(|errors| panic!("{}: {errors}", model.id));
+        let document = from_value(&value, "p").unwrap_or_else(|errors| panic!("{}: {errors}", model.id));
         let read = document.policy.models;
         assert_eq!(read.catalogue().get(&model.id), Some(model));
         assert!(document.notices.is_empty(), "{}", model.id);

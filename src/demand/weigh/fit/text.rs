@@ -163,7 +163,7 @@ pub(super) fn details(judged: &Judged<'_>, remedies: &Remedies) -> Vec<String> {
             "between the lower and the upper estimate nothing is refused: the engine may start".to_owned(),
         ),
         Answer::DoesNotFit if !judged.load.way().is_certain() => {
-            details.push("which model it is, or its shape, is not certain, so nothing is refused".to_owned())
+            details.push("which model it is, or its shape, is not certain, so nothing is refused".to_owned());
         }
         Answer::DoesNotFit | Answer::Fits => {}
     }

@@ -13,7 +13,7 @@ use crate::finding::Code;
 use crate::footprint::{self, CacheType, Device, Length, Plan};
 use crate::invocation::files;
 use crate::model::config_json;
-use crate::model::name::{Found, How, find};
+use crate::model::name::{Found, How, find_only};
 use crate::model::{Confidence, Dtype, Format, Model, Told};
 use crate::policy::{OwnModels, Stated};
 use crate::units::Fraction;
@@ -358,7 +358,7 @@ pub(crate) fn by_name(name: &str, models: &OwnModels, way: impl FnOnce(How) -> W
         format,
         positions,
         how,
-    } = find(catalogue, name)
+    } = find_only(catalogue, name)
     else {
         return None;
     };

@@ -3,10 +3,11 @@
 //! A [`Demand`] says how much in the engine's own terms (a fraction of whatever device it gets). [`weigh`] turns it
 //! into exact shares for one kind of device.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::{
-    self, Engine, FractionEdit, MemoryKind, MemorySource, Placed, Reading, Role, Sources, Version,
+    self, Engine, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
 };
 use crate::finding::{Code, FieldPath, Finding};
 use crate::policy::PolicySet;
@@ -14,6 +15,10 @@ use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
+use load::Annotations;
+pub use load::Load;
+
+pub mod load;
 mod standing;
 pub mod weigh;
 
@@ -63,7 +68,10 @@ pub struct Part {
     /// The field that holds the amount.
     pub path: FieldPath,
     /// How another fraction would be written.
-    pub edit: Option<FractionEdit>,
+    pub edit: Option<OptionEdit>,
+    /// What it loads, where that is known and its engine is modelled. The ledger keeps no loads: whether a model fits is
+    /// asked of those who come.
+    pub load: Option<Arc<Load>>,
 }
 
 /// The slots that one container asks of one resource, and what its engines do with them.
@@ -105,14 +113,36 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Reads the demand of a pod. A container without GPU slots takes no part.
+    /// Reads the demand of a pod, and what its engines load. A container without GPU slots takes no part.
     pub fn read(
         pod: &Pod,
-        namespace_labels: &std::collections::BTreeMap<String, String>,
+        namespace_labels: &BTreeMap<String, String>,
         policies: &PolicySet,
         sources: &dyn Sources,
     ) -> Result<Self, Malformed> {
+        Self::read_with(pod, namespace_labels, policies, sources, true)
+    }
+
+    /// Reads what a pod takes of devices, without what its engines load.
+    pub fn read_amounts(
+        pod: &Pod,
+        namespace_labels: &BTreeMap<String, String>,
+        policies: &PolicySet,
+        sources: &dyn Sources,
+    ) -> Result<Self, Malformed> {
+        Self::read_with(pod, namespace_labels, policies, sources, false)
+    }
+
+    fn read_with(
+        pod: &Pod,
+        namespace_labels: &BTreeMap<String, String>,
+        policies: &PolicySet,
+        sources: &dyn Sources,
+        loads: bool,
+    ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
+        let annotations = Annotations::of(pod);
+        let mut engines = Vec::new();
         for placed in engine::containers(pod) {
             // Most containers name no such resource at all.
             if !slots::names_any(placed.container) {
@@ -127,6 +157,23 @@ impl Demand {
             for reading in &readings {
                 demand.findings.extend(reading.findings.iter().cloned());
             }
+            let annotated = loads
+                .then(|| annotations.model(pod, &placed.container.name))
+                .flatten()
+                .filter(|_| readings.len() == 1);
+            let models = policies.models(namespace_labels, &pod.metadata.labels);
+            let parts: Vec<Part> = readings
+                .iter()
+                .filter_map(|reading| {
+                    let load = || {
+                        loads
+                            .then(|| Load::read(reading, pod, placed, sources, models, annotated))
+                            .flatten()
+                    };
+                    part(reading, &placed, load)
+                })
+                .collect();
+            engines.push((placed.container.name.as_str(), parts.len()));
             for slot in asked {
                 demand.claims.push(Claim {
                     container: placed.container.name.clone(),
@@ -136,14 +183,30 @@ impl Demand {
                     resource: Arc::from(slot.resource),
                     slots: slot.count,
                     slots_path: slot.path,
-                    parts: readings
-                        .iter()
-                        .filter_map(|reading| part(reading, &placed))
-                        .collect(),
+                    parts: parts.clone(),
                 });
             }
         }
+        if loads && demand.asks() {
+            let models = policies.models(namespace_labels, &pod.metadata.labels);
+            demand
+                .findings
+                .extend(annotations.findings(pod, &engines, models));
+        }
         Ok(demand)
+    }
+
+    /// The same without what its engines load, as the ledger keeps it.
+    #[must_use]
+    pub fn without_loads(mut self: Arc<Self>) -> Arc<Self> {
+        let parts = || self.claims.iter().flat_map(|claim| &claim.parts);
+        if parts().any(|part| part.load.is_some()) {
+            let amounts = Arc::make_mut(&mut self);
+            for part in amounts.claims.iter_mut().flat_map(|claim| &mut claim.parts) {
+                part.load = None;
+            }
+        }
+        self
     }
 
     /// Whether the pod asks for any slot.
@@ -164,7 +227,7 @@ impl Demand {
     }
 }
 
-fn part(reading: &Reading, placed: &Placed<'_>) -> Option<Part> {
+fn part(reading: &Reading, placed: &Placed<'_>, load: impl FnOnce() -> Option<Load>) -> Option<Part> {
     let amount = amount(reading)?;
     let path = if reading.memory.path.as_str().is_empty() {
         placed.path()
@@ -180,6 +243,7 @@ fn part(reading: &Reading, placed: &Placed<'_>) -> Option<Part> {
         ranks: reading.parallelism.devices.max(1),
         path,
         edit: reading.fraction_edit.clone(),
+        load: load().map(Arc::new),
     })
 }
 

@@ -39,6 +39,7 @@ mod variables;
 pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
+pub(crate) use image::wildcard;
 pub use read::{config_maps, read};
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};
@@ -320,18 +321,18 @@ pub struct Unresolved {
     pub decides_memory: bool,
 }
 
-/// How a change of the memory fraction is written into the container: an RFC 6902 operation at `pointer` below the
-/// container with the value `before + fraction + after`. Where the pointer is `/args`, the container has none yet and
-/// the value is a list of that one word.
+/// How another value of an option is written into the container: an RFC 6902 operation at `pointer` below the container
+/// with the value `before + value + after`. Where the pointer is `/args`, the container has none yet and the value is a
+/// list of that one word.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FractionEdit {
+pub struct OptionEdit {
     /// JSON pointer below the container: `/args/3`, or `/args/-` to append.
     pub pointer: String,
     /// Whether the operation is `add` (else `replace`).
     pub add: bool,
-    /// Text of the value before the fraction.
+    /// Text before the value.
     pub before: String,
-    /// Text of the value after it.
+    /// Text after it.
     pub after: String,
 }
 
@@ -371,7 +372,11 @@ pub struct Reading {
     /// What to tell about the invocation by itself (VG101, 103, 104, 107, 109). Paths are below the pod.
     pub findings: Vec<Finding>,
     /// How another fraction would be written, where the form allows it.
-    pub fraction_edit: Option<FractionEdit>,
+    pub fraction_edit: Option<OptionEdit>,
+    /// How another longest context would be written, where the form allows it.
+    pub length_edit: Option<OptionEdit>,
+    /// How another tensor parallel size would be written, where the form allows it.
+    pub tensor_edit: Option<OptionEdit>,
 }
 
 /// What the role of a container in its pod is.

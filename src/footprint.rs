@@ -30,7 +30,7 @@ mod vllm;
 mod weights;
 
 pub use device::{Class, Device};
-pub use estimate::{Estimate, Part, Pool, estimate};
+pub use estimate::{Estimate, Part, Pool, estimate, is_modelled};
 pub use interval::Interval;
 pub use plan::{CacheType, Length, Plan};
 

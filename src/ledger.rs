@@ -233,7 +233,7 @@ impl Ledger {
             return;
         }
         let labels = self.namespace_labels(&pod.metadata.namespace);
-        let Ok(demand) = Demand::read(pod, &labels, &self.policies, sources) else {
+        let Ok(demand) = Demand::read_amounts(pod, &labels, &self.policies, sources) else {
             // The API server validated it, so an unreadable quantity cannot ask for slots.
             self.remove_pod(&uid);
             return;

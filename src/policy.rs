@@ -15,6 +15,7 @@ use crate::units::{Fraction, Mib, Share};
 mod check;
 mod error;
 pub mod file;
+mod models;
 mod notice;
 mod resolve;
 mod selector;
@@ -26,6 +27,7 @@ mod value;
 pub(crate) use error::nearest;
 pub use error::{PolicyError, PolicyErrors};
 pub use file::Document;
+pub use models::{OwnModels, Stated};
 pub use notice::Notice;
 pub use selector::{Matches, Selector};
 pub use set::PolicySet;
@@ -273,6 +275,8 @@ pub struct Policy {
     pub read_config_maps: bool,
     /// The platform's own images.
     pub engines: Vec<ImageRule>,
+    /// Facts of private models.
+    pub models: OwnModels,
     /// Texts.
     pub messages: Messages,
 }

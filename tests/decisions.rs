@@ -533,7 +533,7 @@ fn a_policys_own_image_is_read_by_its_variables() {
     let container = json!({
         "name": "server", "image": "vllm/vllm-openai:v0.20.0",
         "env": [
-            {"name": "MODEL_NAME", "value": "Qwen/Qwen2.5-72B-Instruct-AWQ"},
+            {"name": "MODEL_NAME", "value": "Qwen/Qwen2.5-7B-Instruct-AWQ"},
             {"name": "GPU_MEMORY_UTILIZATION", "value": "0.35"},
             {"name": "MAX_MODEL_LEN", "value": "8192"},
         ],
@@ -798,18 +798,18 @@ fn a_namespace_cannot_fill_the_ledger_with_pods_that_are_never_stored() {
         cluster.gpu_node(&format!("n{index}"), "NVIDIA-L40S", L40S, 1, 8);
     }
     for index in 0..1_000 {
-        assert!(cluster.create(&pod(&format!("p{index}"), "0.03")).admit);
+        assert!(cluster.create(&pod(&format!("p{index}"), "0.10")).admit);
     }
-    let verdict = cluster.create(&pod("one-more", "0.03"));
+    let verdict = cluster.create(&pod("one-more", "0.10"));
     assert!(!verdict.admit);
     assert!(has(&verdict, Code::Vg902));
     golden("vg902-pods-never-seen", &message::refusal(&verdict));
-    let mut elsewhere = pod("elsewhere", "0.03");
+    let mut elsewhere = pod("elsewhere", "0.10");
     elsewhere["metadata"]["namespace"] = json!("team-b");
     assert!(cluster.create(&elsewhere).admit, "other namespaces go on");
     // Once one is seen there is room for one more.
-    let mut seen = pod("p0", "0.03");
+    let mut seen = pod("p0", "0.10");
     seen["metadata"]["uid"] = json!("uid-1");
     cluster.see(&seen);
-    assert!(cluster.create(&pod("one-more", "0.03")).admit);
+    assert!(cluster.create(&pod("one-more", "0.10")).admit);
 }

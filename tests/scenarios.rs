@@ -10,8 +10,8 @@
 mod kit;
 
 use kit::{
-    Cluster, H100, L40S, VLLM, apply, deployment, finding, fixes_hold, golden, gpu_node, has, pod, pod_of,
-    vllm,
+    Cluster, H100, L40S, VLLM, apply, deployment, finding, fixes_hold, golden, gpu_node, has, mig_node, pod,
+    pod_of, serving, vllm,
 };
 use serde_json::{Value, json};
 use vramgate::finding::{Code, Number, Severity};
@@ -359,6 +359,205 @@ fn c1_tensor_parallel_wants_as_many_whole_devices() {
     assert_eq!(fixes_hold(&mut cluster, &short, &verdict), 1);
     container["resources"]["limits"]["nvidia.com/gpu"] = json!(2);
     assert!(cluster.create(&pod_of("tp2", json!([container]))).admit);
+}
+
+const SMALL_SLICE: &str = "nvidia.com/mig-1g.10gb";
+const LLAMA_70B: [&str; 4] = [
+    "--model",
+    "RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic",
+    "--max-model-len",
+    "4096",
+];
+
+/// Seven slices of 9984 MiB.
+fn small_slices() -> Cluster {
+    let mut cluster = Cluster::new();
+    cluster.node(&mig_node("sliced", &[("1g.10gb", 9_984, 7)]));
+    cluster
+}
+
+#[test]
+fn g1_one_request_of_4096_tokens_is_doubtful_on_a_small_slice_and_one_of_2048_fits() {
+    let args = |length: &'static str| {
+        let model = [
+            "--model",
+            "meta-llama/Llama-2-7b-chat-hf",
+            "--quantization",
+            "fp8",
+        ];
+        [&model[..], &["--max-num-seqs", "16", "--max-model-len", length]].concat()
+    };
+    let verdict = small_slices().create(&serving(&args("2048"), SMALL_SLICE, 1));
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
+
+    let verdict = small_slices().create(&serving(&args("4096"), SMALL_SLICE, 1));
+    assert!(verdict.admit && !verdict.would_deny);
+    let found = finding(&verdict, Code::Vg301);
+    assert_eq!(found.severity, Severity::Warning);
+    // 32 layers x 32 heads x 128 x 2 x 2 bytes x 4096 tokens are 2 GiB.
+    assert_eq!(found.numbers["needMiB"], Number::Memory(Mib::new(2_048)));
+    // ceil(0.92 x 9984).
+    assert_eq!(found.numbers["budgetMiB"], Number::Memory(Mib::new(9_186)));
+    golden("g1-doubtful", &message::report(&verdict, ""));
+    let warning = &message::warnings(&verdict)[0];
+    assert!(warning.contains("may not start"), "{warning}");
+}
+
+#[test]
+fn g2_a_packed_model_leaves_room_on_a_small_slice() {
+    let verdict = small_slices().create(&serving(
+        &["--model", "TheBloke/Llama-2-7B-Chat-AWQ", "--max-num-seqs", "16"],
+        SMALL_SLICE,
+        1,
+    ));
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
+}
+
+#[test]
+fn g3_a_model_that_is_too_large_is_refused_with_the_slices_that_hold_it() {
+    let object = serving(
+        &[
+            "--model",
+            "meta-llama/Llama-2-13b-chat-hf",
+            "--quantization",
+            "fp8",
+        ],
+        SMALL_SLICE,
+        1,
+    );
+    let verdict = small_slices().create(&object);
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg301);
+    assert!(
+        found.message.ends_with("mig-1g.20gb or mig-2g.20gb holds it"),
+        "{}",
+        found.message
+    );
+    assert!(found.fixes.is_empty(), "no node offers a larger slice");
+    golden("g3-too-large-for-the-slice", &message::refusal(&verdict));
+
+    let mut cluster = small_slices();
+    cluster.node(&mig_node(
+        "larger",
+        &[("2g.20gb", 20_096, 3), ("3g.40gb", 40_448, 1)],
+    ));
+    let verdict = cluster.try_create(&object);
+    assert_eq!(
+        finding(&verdict, Code::Vg301).fixes[0].title,
+        "ask for nvidia.com/mig-2g.20gb instead of nvidia.com/mig-1g.10gb in container server"
+    );
+    assert_eq!(fixes_hold(&mut cluster, &object, &verdict), 1);
+}
+
+#[test]
+fn g4_a_large_model_hangs_on_the_sequences_that_are_profiled() {
+    let nodes = || {
+        let mut cluster = Cluster::new();
+        cluster.node(&mig_node("one-slice", &[("7g.80gb", 81_152, 1)]));
+        cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 2, 1);
+        cluster
+    };
+    let few = [&LLAMA_70B[..], &["--max-num-seqs", "256"]].concat();
+    let two = [&LLAMA_70B[..], &["--tensor-parallel-size", "2"]].concat();
+    for (args, resource, count, code) in [
+        (&few[..], "nvidia.com/mig-7g.80gb", 1, None),
+        (&few[..], "nvidia.com/gpu", 1, None),
+        (&LLAMA_70B[..], "nvidia.com/mig-7g.80gb", 1, Some(Code::Vg301)),
+        (&LLAMA_70B[..], "nvidia.com/gpu", 1, Some(Code::Vg701)),
+        (&two[..], "nvidia.com/gpu", 2, None),
+    ] {
+        let verdict = nodes().create(&serving(args, resource, count));
+        assert!(verdict.admit, "{args:?} {resource}: {:#?}", verdict.findings);
+        let codes: Vec<Code> = verdict.findings.iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, code.into_iter().collect::<Vec<_>>(), "{args:?} {resource}");
+        if let (Some(code), "nvidia.com/gpu") = (code, resource) {
+            assert_eq!(finding(&verdict, code).severity, Severity::Warning);
+            golden("g4-doubtful-on-one-device", &message::report(&verdict, ""));
+        }
+    }
+}
+
+#[test]
+fn g5_variables_that_nobody_reads_set_nothing_until_a_policy_says_who_reads_them() {
+    let container = json!({
+        "name": "server", "image": VLLM,
+        "env": [
+            {"name": "MODEL_NAME", "value": "Qwen/Qwen2.5-72B-Instruct-AWQ"},
+            {"name": "GPU_MEMORY_UTILIZATION", "value": "0.95"},
+            {"name": "MAX_MODEL_LEN", "value": "8192"},
+        ],
+        "resources": {"limits": {"nvidia.com/mig-3g.40gb": "1"}},
+    });
+    let object = pod_of("chat", json!([container]));
+    let node = mig_node("sliced", &[("3g.40gb", 40_448, 2)]);
+    let mut cluster = Cluster::new();
+    cluster.node(&node);
+    let verdict = cluster.create(&object);
+    let unread = verdict.findings.iter().filter(|found| found.code == Code::Vg103);
+    assert_eq!(unread.count(), 3);
+    assert!(
+        verdict.admit && !has(&verdict, Code::Vg301),
+        "{:#?}",
+        verdict.findings
+    );
+
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: own-images}\nspec:\n  engines:\n  \
+         - images: [vllm/vllm-openai]\n    engine: vllm\n    variables: {MODEL_NAME: --model, GPU_MEMORY_UTILIZATION: \
+         --gpu-memory-utilization, MAX_MODEL_LEN: --max-model-len}\n",
+    );
+    cluster.node(&node);
+    let verdict = cluster.create(&object);
+    assert!(!verdict.admit && !has(&verdict, Code::Vg103));
+    let found = finding(&verdict, Code::Vg301);
+    // ceil(0.95 x 40448), rounded down as a budget; the published files have 38.8 GiB, of which two percent are in doubt.
+    assert_eq!(found.numbers["budgetMiB"], Number::Memory(Mib::new(38_426)));
+    let Number::Memory(weights) = found.numbers["weightsMiB"] else {
+        panic!("{:?}", found.numbers);
+    };
+    assert!((38_500..39_740).contains(&weights.get()), "{weights}");
+    golden("g5-variables-of-an-own-image", &message::refusal(&verdict));
+}
+
+#[test]
+fn g6_embeddings_fit_a_small_slice() {
+    for model in ["BAAI/bge-large-zh-v1.5", "BAAI/bge-m3", "BAAI/bge-reranker-v2-m3"] {
+        let container = json!({
+            "name": "embedder", "image": "ghcr.io/huggingface/text-embeddings-inference:1.8",
+            "args": ["--model-id", model], "env": [{"name": "GPU_MEMORY_UTILIZATION", "value": "0.5"}],
+            "resources": {"limits": {SMALL_SLICE: "1"}},
+        });
+        let verdict = small_slices().create(&pod_of("embedder", json!([container])));
+        assert!(verdict.admit, "{model}: {:#?}", verdict.findings);
+        assert!(has(&verdict, Code::Vg103), "{model}: {:#?}", verdict.findings);
+        assert!(!has(&verdict, Code::Vg301), "{model}: {:#?}", verdict.findings);
+    }
+}
+
+#[test]
+fn c1_a_large_model_over_two_whole_devices_is_admitted_and_on_one_short_of_devices() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
+    let args = [&LLAMA_70B[..], &["-tp", "2"]].concat();
+    let verdict = cluster.try_create(&serving(&args, "nvidia.com/gpu", 2));
+    assert!(
+        verdict.admit && verdict.findings.is_empty(),
+        "{:#?}",
+        verdict.findings
+    );
+    let short = serving(&args, "nvidia.com/gpu", 1);
+    let verdict = cluster.try_create(&short);
+    let codes: Vec<Code> = verdict.findings.iter().map(|finding| finding.code).collect();
+    assert_eq!(codes, [Code::Vg105], "what does not start is not estimated");
+    assert_eq!(fixes_hold(&mut cluster, &short, &verdict), 1);
 }
 
 #[test]

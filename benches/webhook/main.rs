@@ -4,6 +4,7 @@
 //! cargo bench --bench webhook                  straight to the webhooks, over HTTPS and keep-alive HTTP/1.1
 //! cargo bench --bench webhook -- apiserver     Pod CREATE with dryRun=All through a real kube-apiserver
 //! cargo bench --bench webhook -- decision      the decision alone, in one thread, for a decoded pod
+//! cargo bench --bench webhook -- fit           one look-up of a model, and one estimate
 //! ```
 //!
 //! All servers run at once and take turns in short rounds, so that whatever else the machine does falls on each of
@@ -22,6 +23,7 @@ mod cluster;
 mod decision;
 mod direct;
 mod do_nothing;
+mod fit;
 mod measure;
 mod process;
 mod review;
@@ -60,6 +62,8 @@ enum Mode {
     Apiserver,
     /// The decision alone, in this process.
     Decision,
+    /// One look-up of a model by its name, and one estimate of its memory.
+    Fit,
     /// Serves the webhook that does nothing.
     #[command(hide = true)]
     DoNothing {
@@ -140,6 +144,9 @@ fn run() -> Outcome<()> {
     }
     if let Some(Mode::Decision) = mode {
         return decision::run(&options, &direct::target_folder());
+    }
+    if let Some(Mode::Fit) = mode {
+        return fit::run(&options);
     }
     // One thread: the load generator must leave the machine to what it measures.
     let runtime = tokio::runtime::Builder::new_current_thread()

@@ -44,7 +44,8 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
         };
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
         let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
-        items.push(Explained::new(&workload, &snapshot, rules));
+        let models = policies.models(&namespace_labels, &workload.pod.metadata.labels);
+        items.push(Explained::new(&workload, &snapshot, rules, models));
     }
     if items.is_empty() && !failures.is_empty() {
         return Err(Failure::joined(failures));
@@ -73,7 +74,8 @@ fn of_other_kind(
     let namespace_labels = snapshot.namespace_labels(&reference.namespace);
     let explained = templates.iter().map(|template| {
         let rules = policies.engine_rules(&namespace_labels, &template.pod.metadata.labels);
-        Explained::of_template(&reference, template, snapshot, rules)
+        let models = policies.models(&namespace_labels, &template.pod.metadata.labels);
+        Explained::of_template(&reference, template, snapshot, rules, models)
     });
     Ok(explained.collect())
 }
@@ -164,6 +166,14 @@ fn row(container: &ExplainedContainer) -> [String; 8] {
 }
 
 fn notes(text: &mut String, container: &ExplainedContainer) {
+    if let Some(facts) = &container.model_facts {
+        let doubt = if facts.certain { "" } else { " (not certain)" };
+        text.push_str(&clean(&format!(
+            "    {}: the model is {}, found {}{doubt}",
+            container.name, facts.id, facts.found
+        )));
+        text.push('\n');
+    }
     for unresolved in &container.unresolved {
         text.push_str(&clean(&format!(
             "    {}: {}: {}",

@@ -212,8 +212,8 @@ impl Closest<'_> {
         let path = demand
             .claims
             .iter()
-            .find(|claim| claim.resource == pool.resource)
-            .and_then(|claim| claim.parts.first())
+            .filter(|claim| claim.resource == pool.resource)
+            .find_map(|claim| claim.parts.first())
             .map_or_else(FieldPath::default, |part| part.path.clone());
         let who = match holds {
             [one] => format!("container {} asks", short(&one.container)),

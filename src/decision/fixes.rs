@@ -1,6 +1,6 @@
 //! Changes that make a refused object pass. Each one is tried on the same ledger before it is proposed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
@@ -8,13 +8,16 @@ use serde_json::json;
 
 use super::Question;
 use super::survey::Survey;
-use crate::demand::{Amount, Demand};
-use crate::engine::FractionEdit;
+use crate::demand::{Amount, Claim, Demand, weigh};
+use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
 use crate::ledger::search::Overlay;
 use crate::ledger::{Ledger, constraints};
 use crate::policy::Mode;
 use crate::units::{Fraction, Share};
+use crate::workload::pod::{QuantityText, Resources};
+
+mod fit;
 
 /// Fractions are proposed in steps of a thousandth.
 const STEP_PPM: u32 = 1_000;
@@ -31,8 +34,38 @@ const BY_FRACTION: [Code; 6] = [
     Code::Vg401,
 ];
 
-/// What is tried with a changed demand: whether the object would pass with it.
-pub(super) type Passes<'p> = &'p dyn Fn(&Arc<Demand>) -> bool;
+/// What becomes of an object with a changed demand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// It is refused, or finds no place.
+    Refused,
+    /// No node that matches offers what it asks for, so it waits.
+    Nowhere,
+    /// It passes, and may not start: whether its model fits is doubtful.
+    Doubtful,
+    /// It passes.
+    Passes,
+}
+
+impl Outcome {
+    /// What a survey says of an object that has a place.
+    pub(super) fn of(survey: &Survey<'_>) -> Self {
+        if survey.accepting.is_empty() {
+            Self::Nowhere
+        } else if survey.doubts_fit() {
+            Self::Doubtful
+        } else {
+            Self::Passes
+        }
+    }
+
+    fn is_refused(self) -> bool {
+        self == Self::Refused
+    }
+}
+
+/// What is tried with a changed demand: what would become of the object with it.
+pub(super) type Passes<'p> = &'p dyn Fn(&Arc<Demand>) -> Outcome;
 
 /// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
@@ -54,11 +87,16 @@ pub(super) fn for_pod(
             &pod.metadata.labels,
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
-        !refused(question, changed, &survey)
+        let has_place = !refused(question, changed, &survey)
             && (!survey.takes_shared()
                 || overlay
                     .find(&survey.ask(spec.clone()), &BTreeSet::new())
-                    .is_some())
+                    .is_some());
+        if has_place {
+            Outcome::of(&survey)
+        } else {
+            Outcome::Refused
+        }
     };
     let fixes = for_errors(question, demand, survey, findings, &passes);
     attach(findings, fixes, survey);
@@ -87,7 +125,10 @@ pub(super) fn for_errors(
             .iter()
             .all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
         let most = if chosen { Share::WHOLE } else { survey.fair_share() };
-        fixes.extend(largest_fraction(question, demand, most, passes));
+        fixes.extend(largest_fraction(question, demand, survey, most, passes));
+    }
+    if errors.iter().all(|code| weigh::fit::CODES.contains(code)) {
+        fixes.extend(fit::for_fit(question, demand, survey, passes));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
         fixes.extend(as_many_slots(question, demand, passes));
@@ -138,7 +179,7 @@ struct Rewrite {
     container: String,
     /// JSON pointer below the pod.
     pointer: String,
-    edit: FractionEdit,
+    edit: OptionEdit,
     /// Whether somebody had chosen the fraction that it replaces.
     chosen: bool,
 }
@@ -194,18 +235,21 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
 pub(super) fn largest_fraction(
     question: &Question,
     demand: &Demand,
+    survey: &Survey<'_>,
     most: Share,
     passes: Passes<'_>,
 ) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
-    let fits = |thousandths: u32| {
+    let outcome = |thousandths: u32| {
         at(thousandths)
             .and_then(|fraction| capped(demand, &fraction))
-            .is_some_and(|(changed, _)| passes(&Arc::new(changed)))
+            .map_or(Outcome::Refused, |(changed, _)| passes(&Arc::new(changed)))
     };
-    // What fits at a fraction fits at any smaller one, so the border is found by halving. Above the largest fraction
-    // of the object nothing would be written, and as it is it does not pass.
-    let least = u32::try_from(LEAST_USEFUL.ppm() / u64::from(STEP_PPM)).unwrap_or(1);
+    let fits = |thousandths: u32| !outcome(thousandths).is_refused();
+    // From the least with which the models may fit, what passes at a fraction passes at any smaller one, so the border is
+    // found by halving. Above the largest fraction of the object nothing would be written, and as it is it does not pass.
+    let least = LEAST_USEFUL.max(fit::least_fraction(demand, survey));
+    let least = u32::try_from(least.ppm().div_ceil(u64::from(STEP_PPM))).unwrap_or(1);
     let (mut low, mut high) = (
         least,
         u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000),
@@ -226,12 +270,7 @@ pub(super) fn largest_fraction(
     let base = template_pointer(question);
     let mut patch = Vec::with_capacity(rewrites.len());
     for Rewrite { pointer, edit, .. } in &rewrites {
-        let word = format!("{}{}{}", edit.before, fraction.text(), edit.after);
-        // Where there is no list yet, the operation makes one.
-        let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
-        let value = if makes_list { json!([word]) } else { json!(word) };
-        let op = if edit.add { "add" } else { "replace" };
-        patch.push(operation(op, &format!("{base}{pointer}"), &value)?);
+        patch.push(written(edit, &format!("{base}{pointer}"), fraction.text())?);
     }
     let verb = if rewrites.iter().all(|rewrite| rewrite.chosen) {
         "lower"
@@ -251,7 +290,25 @@ pub(super) fn largest_fraction(
             )
         }
     };
-    Some(Fix { title, patch })
+    Some(told(title, patch, outcome(low)))
+}
+
+/// A proposal, which says so where it only may help.
+fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) -> Fix {
+    let title = match outcome {
+        Outcome::Doubtful => format!("{title}, with which it may start or not"),
+        Outcome::Passes | Outcome::Nowhere | Outcome::Refused => title,
+    };
+    Fix { title, patch }
+}
+
+/// The operation that writes a value at the pointer of an edit.
+fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
+    let word = format!("{}{value}{}", edit.before, edit.after);
+    // Where there is no list yet, the operation makes one.
+    let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
+    let value = if makes_list { json!([word]) } else { json!(word) };
+    operation(if edit.add { "add" } else { "replace" }, pointer, &value)
 }
 
 /// As many slots as the engine has ranks.
@@ -279,29 +336,55 @@ fn slots(question: &Question, demand: &Demand, at: usize, slots: u32, passes: Pa
     let claim = changed.claims.get_mut(at)?;
     claim.slots = slots;
     let claim = claim.clone();
-    if !passes(&Arc::new(changed)) {
+    let outcome = passes(&Arc::new(changed));
+    if outcome.is_refused() {
         return None;
     }
-    let key = claim.resource.replace('~', "~0").replace('/', "~1");
+    let patch = slots_patch(question, &claim, &claim.resource, slots)?;
+    let title = format!(
+        "ask for {slots} of {} in container {}",
+        claim.resource, claim.container
+    );
+    Some(told(title, patch, outcome))
+}
+
+/// The operations that make a claim ask for so many slots of a resource, its own or another.
+fn slots_patch(
+    question: &Question,
+    claim: &Claim,
+    resource: &str,
+    slots: u32,
+) -> Option<Vec<PatchOperation>> {
+    let key = |resource: &str| resource.replace('~', "~0").replace('/', "~1");
     let base = format!("{}{}/resources", template_pointer(question), claim.pointer);
     let value = json!(slots.to_string());
     let spec = &question.workload.pod.spec;
-    let asked_in_requests = spec
-        .containers
-        .iter()
-        .chain(&spec.init_containers)
-        .any(|c| c.name == claim.container && c.resources.requests.contains_key(&*claim.resource));
-    let mut patch = vec![operation("add", &format!("{base}/limits/{key}"), &value)?];
-    if asked_in_requests {
-        patch.push(operation("add", &format!("{base}/requests/{key}"), &value)?);
+    let asked_in = |list: fn(&Resources) -> &BTreeMap<String, QuantityText>| {
+        spec.containers
+            .iter()
+            .chain(&spec.init_containers)
+            .any(|c| c.name == claim.container && list(&c.resources).contains_key(&*claim.resource))
+    };
+    let mut patch = Vec::new();
+    for (list, asked) in [
+        ("limits", asked_in(|resources| &resources.limits)),
+        ("requests", asked_in(|resources| &resources.requests)),
+    ] {
+        // The API server wants a limit even where only a request is written.
+        if !asked && list == "requests" {
+            continue;
+        }
+        if asked && resource != &*claim.resource {
+            let old = format!("{base}/{list}/{}", key(&claim.resource));
+            patch.push(serde_json::from_value(json!({"op": "remove", "path": old})).ok()?);
+        }
+        patch.push(operation(
+            "add",
+            &format!("{base}/{list}/{}", key(resource)),
+            &value,
+        )?);
     }
-    Some(Fix {
-        title: format!(
-            "ask for {slots} of {} in container {}",
-            claim.resource, claim.container
-        ),
-        patch,
-    })
+    Some(patch)
 }
 
 /// JSON pointer of the pod template in the object.

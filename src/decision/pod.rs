@@ -119,7 +119,7 @@ pub(super) fn judge(
             labels: pod.metadata.labels.clone(),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: demand.clone(),
+            demand: demand.clone().without_loads(),
             constraints: spec.clone(),
             place,
             moves,
@@ -241,7 +241,7 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
             .iter()
             .zip(&after.standings)
             .any(|(before, after)| after.share() > before.share() || after.slots > before.slots);
-        more || (after.refused() && !before.refused())
+        more || after.newly_refused(&before)
     })
 }
 

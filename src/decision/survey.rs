@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::demand::Demand;
-use crate::demand::weigh::Weighed;
+use crate::demand::weigh::{Weighed, fit};
 use crate::device::{DeviceKind, FactNote, Pool};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::Ledger;
@@ -12,7 +12,7 @@ use crate::ledger::nodes::Class;
 use crate::ledger::search::Ask;
 use crate::placement::candidates::{Fit, node_matches};
 use crate::policy::{Mode, Policy, PolicyRef};
-use crate::units::Share;
+use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
 /// At most so many nodes are named in a sentence.
@@ -169,6 +169,32 @@ impl<'a> Survey<'a> {
                 .map(move |(pool, _)| budget.divided_by(u64::from(pool.sharing.slots_per_device())))
         });
         shares.min().unwrap_or(Share::WHOLE)
+    }
+
+    /// Whether it is doubtful on some kind that takes it that its model fits.
+    pub(super) fn doubts_fit(&self) -> bool {
+        self.accepting.iter().any(|kind| {
+            let mut findings = kind.weighed.findings.iter();
+            findings.any(|finding| fit::CODES.contains(&finding.code))
+        })
+    }
+
+    /// Every resource that the cluster offers, with the least memory of a device behind it; smallest first.
+    pub(super) fn resources(&self) -> Vec<(Mib, Arc<str>)> {
+        let mut least: BTreeMap<&Arc<str>, Mib> = BTreeMap::new();
+        for (_, class) in self.ledger.nodes.classes() {
+            for pool in &class.pools {
+                let Some(total) = pool.total else { continue };
+                let known = least.entry(&pool.resource).or_insert(total);
+                *known = (*known).min(total);
+            }
+        }
+        let mut resources: Vec<_> = least
+            .into_iter()
+            .map(|(resource, total)| (total, resource.clone()))
+            .collect();
+        resources.sort();
+        resources
     }
 
     /// Whether some kind that takes it has devices of its own for it.

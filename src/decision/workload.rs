@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::{Closest, Own, closest};
+use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
 use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
@@ -442,19 +443,24 @@ impl Sizing<'_> {
     /// The largest fraction with which so many pods fit.
     fn fraction_for(&self, pods: u32) -> Option<Fix> {
         let passes = |changed: &Arc<Demand>| self.passes(changed, pods);
-        fixes::largest_fraction(self.question, self.demand, Share::WHOLE, &passes)
+        fixes::largest_fraction(self.question, self.demand, self.survey, Share::WHOLE, &passes)
     }
 
-    /// Whether so many pods (or one on each node) of a changed demand pass.
-    fn passes(&self, changed: &Arc<Demand>, pods: u32) -> bool {
+    /// What becomes of so many pods (or one on each node) of a changed demand.
+    fn passes(&self, changed: &Arc<Demand>, pods: u32) -> Outcome {
         let labels = &self.question.workload.pod.metadata.labels;
         let namespace_labels = &self.question.namespace_labels;
         let survey = Survey::of(self.ledger, changed, self.spec, namespace_labels, labels);
-        if fixes::refused(self.question, changed, &survey) {
-            return false;
+        if fixes::refused(self.question, changed, &survey) || !self.has_places(changed, &survey, pods) {
+            return Outcome::Refused;
         }
+        Outcome::of(&survey)
+    }
+
+    /// Whether there are places for so many pods of a changed demand.
+    fn has_places(&self, changed: &Demand, survey: &Survey<'_>, pods: u32) -> bool {
         let sizing = Sizing {
-            survey: &survey,
+            survey,
             demand: changed,
             ..*self
         };

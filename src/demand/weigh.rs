@@ -7,6 +7,8 @@ use crate::finding::{Code, Finding, Number, Severity, short, shortened};
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
+pub(crate) mod fit;
+
 /// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
 /// than any node has and is refused for that, whatever its memory; its size must not decide how long that takes.
 const MOST_HOLDS: usize = 1_024;
@@ -22,6 +24,8 @@ pub struct Weighed {
     pub findings: Vec<Finding>,
     /// Whether any pool that the pod asks for is shared.
     pub shared: bool,
+    /// The least that the models of its engines want of their devices; absent where none is known.
+    pub wants: Option<Mib>,
 }
 
 impl Weighed {
@@ -31,6 +35,25 @@ impl Weighed {
         self.findings
             .iter()
             .any(|finding| finding.severity == Severity::Error)
+    }
+
+    /// Whether it is refused for something else than its model.
+    fn refused_beside_fit(&self) -> bool {
+        self.findings
+            .iter()
+            .any(|finding| finding.severity == Severity::Error && !fit::CODES.contains(&finding.code))
+    }
+
+    /// Whether a node of this kind refuses what it took as `before`, because it asks for more. A model that fits no longer
+    /// counts where it wants more than the one before: to lower a fraction, or to go back to a smaller model, is no
+    /// raise, whatever becomes of the pods that follow.
+    #[must_use]
+    pub fn newly_refused(&self, before: &Self) -> bool {
+        let larger = match (before.wants, self.wants) {
+            (Some(before), Some(now)) => now > before,
+            (None, _) | (_, None) => true,
+        };
+        self.refused() && !before.refused() && (self.refused_beside_fit() || larger)
     }
 }
 
@@ -61,6 +84,9 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             weighed.shared |= pool.sharing.is_shared();
             let most = MOST_HOLDS.saturating_sub(running.holds.len());
             let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
+            let (findings, wants) = fit::findings(claim, pool, rules);
+            weighed.findings.extend(findings);
+            weighed.wants = weighed.wants.into_iter().chain(wants).reduce(Mib::plus);
             if claim.role == Role::Init {
                 // An init container runs beside the sidecars started before it, and ends before what follows.
                 let mut beside = running.clone();

@@ -2,12 +2,14 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::demand::load::{self, Annotations};
 use crate::device::is_slot_resource;
 use crate::engine::{
     self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading,
     Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
+use crate::policy::OwnModels;
 use crate::workload::pod::{Container, Pod};
 use crate::workload::template::Template;
 use crate::workload::{ObjectRef, ReplicaPlan, Workload};
@@ -45,12 +47,12 @@ impl From<ReplicaPlan> for Replicas {
 impl Explained {
     /// Reads every container of a workload.
     #[must_use]
-    pub fn new(workload: &Workload, sources: &dyn Sources, rules: &[ImageRule]) -> Self {
+    pub fn new(workload: &Workload, sources: &dyn Sources, rules: &[ImageRule], models: &OwnModels) -> Self {
         Self {
             object: workload.object.clone(),
             template: None,
             replicas: workload.replicas.into(),
-            containers: read(&workload.pod, sources, rules),
+            containers: read(&workload.pod, sources, rules, models),
         }
     }
 
@@ -61,6 +63,7 @@ impl Explained {
         template: &Template,
         sources: &dyn Sources,
         rules: &[ImageRule],
+        models: &OwnModels,
     ) -> Self {
         Self {
             object: object.clone(),
@@ -70,7 +73,7 @@ impl Explained {
                 surge: 0,
                 max: template.max,
             },
-            containers: read(&template.pod, sources, rules),
+            containers: read(&template.pod, sources, rules, models),
         }
     }
 
@@ -90,18 +93,33 @@ impl Explained {
 }
 
 /// Reads every container of a pod.
-fn read(pod: &Pod, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<ExplainedContainer> {
+fn read(
+    pod: &Pod,
+    sources: &dyn Sources,
+    rules: &[ImageRule],
+    models: &OwnModels,
+) -> Vec<ExplainedContainer> {
     let mut containers = Vec::new();
+    let annotations = Annotations::of(pod);
     for placed in engine::containers(pod) {
         let readings = engine::read(pod, placed, sources, rules);
         if readings.is_empty() {
             containers.push(ExplainedContainer::without_engine(placed));
         }
-        containers.extend(
-            readings
-                .into_iter()
-                .map(|reading| ExplainedContainer::new(placed, reading)),
-        );
+        let annotated = annotations
+            .model(pod, &placed.container.name)
+            .filter(|_| readings.len() == 1);
+        containers.extend(readings.into_iter().map(|reading| {
+            let known = load::known(&reading, pod, placed, sources, models, annotated);
+            ExplainedContainer {
+                model_facts: known.map(|known| ModelFacts {
+                    certain: known.way.is_certain(),
+                    found: known.way.to_string(),
+                    id: known.name,
+                }),
+                ..ExplainedContainer::new(placed, reading)
+            }
+        }));
     }
     containers
 }
@@ -122,6 +140,9 @@ pub struct ExplainedContainer {
     pub command: Option<String>,
     /// The model as written, or the release's default.
     pub model: Option<String>,
+    /// What is known of that model; absent where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model_facts: Option<ModelFacts>,
     /// Whether the release accepts the command line.
     pub starts: Starts,
     /// How much could be read.
@@ -142,6 +163,17 @@ pub struct ExplainedContainer {
     pub unresolved: Vec<Unresolved>,
     /// What to tell about the invocation by itself; paths are below the pod.
     pub findings: Vec<Finding>,
+}
+
+/// The model whose facts an estimate would take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ModelFacts {
+    /// Its id in the catalogue, or its name in the policy.
+    pub id: String,
+    /// How it was found, in words.
+    pub found: String,
+    /// Whether it is this model and no other.
+    pub certain: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -224,6 +256,7 @@ impl ExplainedContainer {
             version: reading.version.map(|version| version.to_string()),
             command: reading.command,
             model: reading.model,
+            model_facts: None,
             starts: reading.starts,
             resolvable: reading.resolvable,
             memory: reading.memory.into(),
@@ -248,6 +281,7 @@ impl ExplainedContainer {
             version: None,
             command: None,
             model: None,
+            model_facts: None,
             starts: Starts::Unknown,
             resolvable: if asks { Resolvable::None } else { Resolvable::Full },
             memory: Memory {
@@ -367,6 +401,8 @@ mod tests {
             }],
             findings: Vec::new(),
             fraction_edit: None,
+            length_edit: None,
+            tensor_edit: None,
         }
     }
 

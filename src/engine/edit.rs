@@ -1,18 +1,18 @@
-//! How another fraction would be written into the container.
+//! How another value of an option would be written into the container.
 
-use super::FractionEdit;
+use super::OptionEdit;
 use super::line::LineView;
 use super::reader::Context;
 use crate::invocation::{Command, Item};
 
-/// The smallest edit that makes the engine take another fraction as `option`: in the word that holds it, else appended,
-/// where the last one wins.
-pub(super) fn fraction(
+/// The smallest edit that gives `option` another value: in the word that holds it, else appended, where the last one
+/// wins.
+pub(super) fn option(
     context: &Context<'_>,
     command: &Command<'_>,
     line: &LineView<'_, '_>,
     option: &str,
-) -> Option<FractionEdit> {
+) -> Option<OptionEdit> {
     if line.split {
         return None;
     }
@@ -27,7 +27,7 @@ pub(super) fn fraction(
     {
         let item = text_of(context, word.item)?;
         let flag = word.text.get(..setting.place.offset)?;
-        return Some(FractionEdit {
+        return Some(OptionEdit {
             pointer,
             add: false,
             before: format!("{}{flag}", item.get(..span.start)?),
@@ -37,11 +37,11 @@ pub(super) fn fraction(
     append(context, command, option)
 }
 
-fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<FractionEdit> {
+fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<OptionEdit> {
     let before = format!("{option}=");
     if let Some((item, at)) = command.end {
         let text = text_of(context, item)?;
-        return Some(FractionEdit {
+        return Some(OptionEdit {
             pointer: item.pointer()?,
             add: false,
             before: format!("{} {before}", text.get(..at)?),
@@ -59,7 +59,7 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
         // The image's own entrypoint runs, so the list is made anew.
         (false, false) => "/args",
     };
-    Some(FractionEdit {
+    Some(OptionEdit {
         pointer: pointer.to_owned(),
         add: true,
         before,

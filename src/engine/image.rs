@@ -63,7 +63,8 @@ pub(crate) fn matches(pattern: &str, reference: &str) -> bool {
     wildcard(pattern, text)
 }
 
-fn wildcard(pattern: &str, text: &str) -> bool {
+/// Whether a text is what a pattern says; `*` stands for any text.
+pub(crate) fn wildcard(pattern: &str, text: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or_default();
     let Some(mut rest) = text.strip_prefix(first) else {

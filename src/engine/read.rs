@@ -202,7 +202,7 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
     let (reader, first) = reader_of(&meant)?;
     let mut reading = reader.read(context, &meant, first);
     reading.starts = Starts::No;
-    reading.fraction_edit = None;
+    reading.without_edits();
     let shown: String = word.text.chars().take(80).collect();
     let message =
         format!("{shown:?} is one word, and no program has that name; write each word as an item of its own");

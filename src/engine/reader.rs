@@ -68,6 +68,8 @@ impl<'c> Context<'c> {
             unresolved: Vec::new(),
             findings: Vec::new(),
             fraction_edit: None,
+            length_edit: None,
+            tensor_edit: None,
         }
     }
 
@@ -117,7 +119,7 @@ impl<'c> Context<'c> {
             reading.starts = Starts::No;
         }
         if let Some(made) = &self.placed.container.made {
-            reading.fraction_edit = None;
+            reading.without_edits();
             if made.doubtful && reading.starts == Starts::Yes {
                 reading.starts = Starts::Unknown;
             }
@@ -273,6 +275,13 @@ impl<'w> Flag<'w> {
 }
 
 impl Reading {
+    /// Nothing can be written where this was read.
+    pub(super) fn without_edits(&mut self) {
+        self.fraction_edit = None;
+        self.length_edit = None;
+        self.tensor_edit = None;
+    }
+
     /// The value of an option as text, where it is known; otherwise it is noted as unresolved.
     pub(super) fn option(&mut self, words: &[Word<'_>], names: &[&str]) -> Option<String> {
         let flag = Flag::last(words, names)?;

@@ -94,6 +94,21 @@ pub(super) enum Bound {
     OfRest(Fraction),
 }
 
+/// Whether the memory of an engine is modelled at all.
+#[must_use]
+pub const fn is_modelled(engine: Engine) -> bool {
+    matches!(
+        engine,
+        Engine::Vllm
+            | Engine::Sglang
+            | Engine::LlamaCpp
+            | Engine::Tgi
+            | Engine::Tei
+            | Engine::TensorRtLlm
+            | Engine::Lmdeploy
+    )
+}
+
 /// Estimates a plan.
 pub fn estimate(plan: &Plan<'_>) -> Result<Estimate, Unknown> {
     Ok(settle(plan, frame(plan)?))

@@ -54,6 +54,7 @@ impl Ask {
                 Weighed {
                     standings,
                     findings: Vec::new(),
+                    wants: None,
                     shared,
                 },
             );

@@ -65,6 +65,11 @@ impl Catalogue {
         self.index.id(id).and_then(|position| self.at(position))
     }
 
+    /// The entry of this id, to be kept.
+    pub(crate) fn shared(&self, id: &str) -> Option<&Arc<Model>> {
+        self.index.id(id).and_then(|position| self.models.get(position))
+    }
+
     /// Every entry, own ones first.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Model> {
         self.models.iter().map(Arc::as_ref)

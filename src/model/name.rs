@@ -171,5 +171,11 @@ impl fmt::Display for How {
 /// `--served-model-name` is not such a text: anyone may call a model anything.
 #[must_use]
 pub fn find<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
-    search::find(catalogue, text)
+    search::find(catalogue, text, true)
+}
+
+/// The same without names that an unknown one may stand for: what a review looks up costs a review.
+#[must_use]
+pub fn find_only<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
+    search::find(catalogue, text, false)
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use super::UnknownRule;
 use super::error::{Complaints, hint};
 use super::spec::{
-    API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, ModelFacts,
-    Spec,
+    API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, Spec,
 };
 use super::tree::Step;
 use crate::engine::Engine;
+
+mod models;
 
 /// Name of the policy that is always there.
 pub(crate) const BUILT_IN_NAME: &str = "built-in-default";
@@ -143,9 +144,7 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
     for (index, rule) in spec.engines.iter().flatten().enumerate() {
         check_engine(rule, &below(&at("spec.engines"), Step::Item(index)), complaints);
     }
-    for (index, model) in spec.models.iter().flatten().enumerate() {
-        check_model(model, &below(&at("spec.models"), Step::Item(index)), complaints);
-    }
+    models::check(spec.models.as_deref().unwrap_or_default(), complaints);
     if let Some(link) = spec
         .messages
         .as_ref()
@@ -287,10 +286,4 @@ fn is_release(version: &str) -> bool {
     };
     let number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()) && text.parse::<u16>().is_ok();
     release.split('.').count() <= 3 && release.split('.').all(number) && post.is_none_or(number)
-}
-
-fn check_model(model: &ModelFacts, path: &[Step], complaints: &mut Complaints<'_>) {
-    if model.names.as_ref().is_none_or(Vec::is_empty) {
-        complaints.add_missing(path, "has no names: name the model as it is served");
-    }
 }

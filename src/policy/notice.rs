@@ -84,6 +84,9 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         if spec.engines.as_ref().is_some_and(|engines| !engines.is_empty()) {
             fields.push(("spec.engines", why.to_owned()));
         }
+        if spec.models.as_ref().is_some_and(|models| !models.is_empty()) {
+            fields.push(("spec.models", why.to_owned()));
+        }
         if spec
             .sources
             .as_ref()
@@ -189,11 +192,6 @@ fn others(spec: &Spec, fields: &mut Fields) {
     later(
         "spec.declarations.trust",
         trust.is_some_and(|trust| *trust != Trust::Never),
-        fields,
-    );
-    later(
-        "spec.models",
-        spec.models.as_ref().is_some_and(|models| !models.is_empty()),
         fields,
     );
 }

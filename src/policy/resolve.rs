@@ -8,8 +8,8 @@ use super::spec::{
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, PerSlot,
-    Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels,
+    PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -59,6 +59,7 @@ pub(crate) fn blank() -> Policy {
         default_fraction: DefaultFraction::FairShare,
         read_config_maps: false,
         engines: Vec::new(),
+        models: OwnModels::default(),
         messages: Messages {
             other_namespaces: true,
             contact: None,
@@ -126,6 +127,7 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
         spec.engines
             .map(|engines| engines.into_iter().map(image_rule).collect()),
     );
+    set(&mut policy.models, spec.models.map(OwnModels::of));
     if let Some(messages) = spec.messages {
         set_messages(&mut policy.messages, messages);
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::error::{PolicyError, PolicyErrors};
 use super::file::{self, Document};
-use super::{Policy, PolicyRef};
+use super::{OwnModels, Policy, PolicyRef};
 use crate::engine::ImageRule;
 
 /// Labels by key.
@@ -111,6 +111,13 @@ impl PolicySet {
     #[must_use]
     pub fn engine_rules(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &[ImageRule] {
         &self.of_pod(namespace_labels, pod_labels, None).engines
+    }
+
+    /// The models that the policy of the pod states. Which model a container loads is read before any node is considered,
+    /// as its invocation is.
+    #[must_use]
+    pub fn models(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &OwnModels {
+        &self.of_pod(namespace_labels, pod_labels, None).models
     }
 
     /// Whether the policy of a pod can differ from node to node.

@@ -12,8 +12,10 @@ pub use super::value::{CodeName, DeviceFraction, MibCount, ReserveFraction};
 use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot, UnknownRule};
 
 mod choice;
+mod model;
 
 pub use choice::{MigProfiles, Tenants, ThreadPercentage, Trust};
+pub use model::ModelEntry;
 
 /// `apiVersion` of the document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -101,7 +103,7 @@ pub struct Spec {
     /// The platform's own images.
     pub engines: Option<Vec<EngineRule>>,
     /// Facts of private models.
-    pub models: Option<Vec<ModelFacts>>,
+    pub models: Option<Vec<ModelEntry>>,
     /// How messages are written.
     pub messages: Option<MessageSpec>,
 }
@@ -400,23 +402,6 @@ pub struct EngineRule {
     pub entrypoint: Option<Vec<String>>,
     /// Variables that the image's start script reads, and the option that each one sets.
     pub variables: Option<BTreeMap<String, String>>,
-}
-
-/// One entry of `spec.models`.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
-pub struct ModelFacts {
-    /// Names under which the model is served; `*` stands for any text.
-    pub names: Option<Vec<String>>,
-    /// Size of the weights, all ranks together.
-    #[serde(rename = "weightsMiB")]
-    pub weights: Option<MibCount>,
-    /// KV cache of one token at 16 bit, before any split.
-    pub kv_bytes_per_token: Option<u64>,
-    /// Attention heads.
-    pub attention_heads: Option<u64>,
-    /// Longest context.
-    pub max_model_len: Option<u64>,
 }
 
 /// `spec.messages`.

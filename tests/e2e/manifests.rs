@@ -149,11 +149,12 @@ impl Pod {
         }))
     }
 
-    /// vLLM 0.20.0 with a fraction, on one slot of `nvidia.com/gpu`.
+    /// vLLM 0.20.0 with a fraction, on one slot of `nvidia.com/gpu`. The model is one that nobody knows: some of these pods
+    /// are far smaller than any real one.
     pub fn vllm(name: &str, fraction: &str) -> Self {
         let container = json!({
             "name": "vllm", "image": "vllm/vllm-openai:v0.20.0",
-            "args": ["Qwen/Qwen2.5-0.5B-Instruct", "--gpu-memory-utilization", fraction],
+            "args": ["example-org/chat", "--gpu-memory-utilization", fraction],
             "resources": {"limits": {"nvidia.com/gpu": "1"}},
         });
         Self::with_container(name, container)

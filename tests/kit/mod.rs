@@ -186,6 +186,45 @@ pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32
     })
 }
 
+/// A node whose H100 is cut into MIG slices under the strategy `mixed`: profile, memory by label, slices.
+pub fn mig_node(name: &str, slices: &[(&str, u32, u32)]) -> Value {
+    let mut node = gpu_node(name, "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    for (key, value) in [
+        ("mig.strategy", "mixed"),
+        ("mig.capable", "true"),
+        ("gpu.replicas", "0"),
+    ] {
+        node["metadata"]["labels"][format!("nvidia.com/{key}")] = json!(value);
+    }
+    for list in ["capacity", "allocatable"] {
+        node["status"][list]["nvidia.com/gpu"] = json!("0");
+    }
+    for (profile, memory, count) in slices {
+        let resource = format!("nvidia.com/mig-{profile}");
+        let labels = &mut node["metadata"]["labels"];
+        labels[format!("{resource}.count")] = json!(count.to_string());
+        labels[format!("{resource}.replicas")] = json!("1");
+        labels[format!("{resource}.memory")] = json!(memory.to_string());
+        labels[format!("{resource}.sharing-strategy")] = json!("none");
+        labels[format!("{resource}.product")] = json!(format!("NVIDIA-H100-80GB-HBM3-MIG-{profile}"));
+        for list in ["capacity", "allocatable"] {
+            node["status"][list][&resource] = json!(count.to_string());
+        }
+    }
+    node
+}
+
+/// A pod that serves with vLLM's own image: arguments, resource, slots.
+pub fn serving(args: &[&str], resource: &str, count: u32) -> Value {
+    pod_of(
+        "chat",
+        json!([{
+            "name": "server", "image": VLLM, "args": args,
+            "resources": {"limits": {resource: count.to_string()}},
+        }]),
+    )
+}
+
 /// A vLLM container with a fraction (none: the engine's default).
 pub fn vllm(image: &str, fraction: Option<&str>) -> Value {
     let mut args = vec!["--model".to_owned(), "Qwen/Qwen3-0.6B".to_owned()];
@@ -193,6 +232,8 @@ pub fn vllm(image: &str, fraction: Option<&str>) -> Value {
         args.push("--gpu-memory-utilization".to_owned());
         args.push(fraction.to_owned());
     }
+    // With what the model declares and the engine profiles by default, small fractions would not do.
+    args.extend(["--max-model-len", "4096", "--max-num-seqs", "64"].map(str::to_owned));
     json!({
         "name": "server", "image": image,
         "command": ["python3", "-m", "vllm.entrypoints.openai.api_server"], "args": args,

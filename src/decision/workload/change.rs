@@ -101,6 +101,6 @@ fn takes_more(question: &Question, before: &Workload, old: &Demand, new: &Demand
             .iter()
             .zip(&after.standings)
             .any(|(then, after)| sum(after.share(), now) > sum(then.share(), before));
-        more || (after.refused() && !then.refused())
+        more || after.newly_refused(&then)
     })
 }

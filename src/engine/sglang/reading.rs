@@ -89,7 +89,10 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     }
     // The script does not look at arguments.
     if !by_script {
-        reading.fraction_edit = edit::fraction(context, command, &line, FRACTION);
+        let edit = |option| edit::option(context, command, &line, option);
+        reading.fraction_edit = edit(FRACTION);
+        reading.length_edit = edit("--context-length");
+        reading.tensor_edit = edit("--tp-size");
     }
     context.finish(command, reading)
 }

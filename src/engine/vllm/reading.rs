@@ -237,7 +237,10 @@ fn reading(
         reading.resolvable = Resolvable::Partial;
     }
     reading.findings = findings::of(context, line, &reading, lenient);
-    reading.fraction_edit = edit::fraction(context, command, &view, FRACTION);
+    let edit = |option| edit::option(context, command, &view, option);
+    reading.fraction_edit = edit(FRACTION);
+    reading.length_edit = edit("--max-model-len");
+    reading.tensor_edit = edit("--tensor-parallel-size");
     context.finish(command, reading)
 }
 

@@ -28,7 +28,8 @@ enum Stop {
     Nothing,
 }
 
-pub(super) fn find<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
+/// `proposes`: whether near names of an unknown one are sought, which takes longer than everything else.
+pub(super) fn find<'c>(catalogue: &'c Catalogue, text: &str, proposes: bool) -> Found<'c> {
     let text = text.trim();
     if let Err(reason) = place::check(text) {
         return unknown(reason, Vec::new());
@@ -45,8 +46,8 @@ pub(super) fn find<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
     }
     let (place, reason) = place::place(text);
     match reason {
-        None => named(catalogue, place),
-        Some(reason) => match named(catalogue, place) {
+        None => named(catalogue, place, proposes),
+        Some(reason) => match named(catalogue, place, proposes) {
             Found::Known { how, .. } if !how.is_certain_but_for_path() => unknown(reason, Vec::new()),
             found @ Found::Known { .. } if reason == Reason::Path => found,
             Found::Known { model, .. } => unknown(reason, vec![model.id.clone()]),
@@ -67,7 +68,7 @@ impl How {
 }
 
 /// Finds what a place names.
-fn named<'c>(catalogue: &'c Catalogue, place: Place<'_>) -> Found<'c> {
+fn named<'c>(catalogue: &'c Catalogue, place: Place<'_>, proposes: bool) -> Found<'c> {
     let index = catalogue.index();
     let whole = place
         .publisher
@@ -105,6 +106,7 @@ fn named<'c>(catalogue: &'c Catalogue, place: Place<'_>) -> Found<'c> {
         Err(Stop::Ambiguous(candidates)) => unknown(Reason::Ambiguous, candidates),
         Err(Stop::Vague(candidates)) => unknown(Reason::NotKnown, candidates),
         Err(Stop::Nothing) if words.is_architecture() => unknown(Reason::Architecture, Vec::new()),
+        Err(Stop::Nothing) if !proposes => unknown(Reason::NotKnown, Vec::new()),
         Err(Stop::Nothing) => unknown(Reason::NotKnown, nearest(catalogue, &words.family())),
     }
 }

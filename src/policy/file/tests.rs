@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::Catalogue;
 
 const HEAD: &str = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: test}\n";
 
@@ -239,6 +240,52 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "models: [{names: [m]}]",
+        &[
+            "5:12: spec.models[0]: has no weightsMiB: give the size of the weights, or a whole entry as vramgate model add prints it",
+        ],
+    ),
+    (
+        r#"models: [{names: ["*"], weightsMiB: 0, kvBytesPerToken: 0}]"#,
+        &[
+            r#"5:21: spec.models[0].names[0]: "*" would be every model: write more of the name"#,
+            "5:39: spec.models[0].weightsMiB: is 0: a model has weights",
+            "5:59: spec.models[0].kvBytesPerToken: is 0: leave it out where it is not known",
+        ],
+    ),
+    (
+        "models: [{weightsMiB: 3Gi, names: [m], weightMiB: 3}]",
+        &[
+            "5:25: spec.models[0].weightsMiB: \"3Gi\" has a unit: the field counts MiB, write 3072",
+            "5:42: spec.models[0].weightMiB: is no field of spec.models[0]; did you mean weightsMiB?",
+        ],
+    ),
+    (
+        "models: [{names: [m], weightsMiB: 3}, {names: [M], weightsMiB: 4}]",
+        &[r#"5:41: spec.models[1]: "M" is the name of spec.models[0] too: a model has one entry"#],
+    ),
+    (
+        "models: [{id: m, weightsMiB: 3}]",
+        &[
+            "5:12: spec.models[0]: has an id and lacks parameters, numHiddenLayers, hiddenSize, numAttentionHeads, numKeyValueHeads, maxPositionEmbeddings, torchDtype: vramgate model add prints a whole entry; a short one has no id",
+            "5:32: spec.models[0].weightsMiB: stands beside id and belongs to the short form: write checkpointBytes, or leave id out",
+        ],
+    ),
+    (
+        "models: [{id: m, parameters: 9, numHiddenLayers: 2, hiddenSize: 8, numAttentionHeads: 3, numKeyValueHeads: 2, maxPositionEmbeddings: 0, torchDtype: float16, fullAttentionLayers: 3}]",
+        &[
+            "5:110: spec.models[0].numKeyValueHeads: 2 does not divide the 3 attention heads: copy both from config.json",
+            "5:136: spec.models[0].maxPositionEmbeddings: is 0: no model has that",
+            "5:181: spec.models[0].fullAttentionLayers: 3 is more than the 2 of numHiddenLayers: copy both from config.json",
+        ],
+    ),
+    (
+        "models: [{names: [m], parameters: 9}]",
+        &[
+            "5:12: spec.models[0]: has parameters and no id: a whole entry, as vramgate model add prints it, has an id; a short one has names, weightsMiB, kvBytesPerToken, attentionHeads and maxModelLen",
+        ],
+    ),
+    (
         r#"overheadMiB: {vllm: {"<0.8": 3}}"#,
         &[r#"5:24: spec.overheadMiB.vllm["<0.8"]: is no field of spec.overheadMiB.vllm; did you mean <0.7?"#],
     ),
@@ -414,7 +461,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:12: spec.access.runtimeClasses: accepted, without effect yet",
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
-            "p.yaml:15: spec.models: accepted, without effect yet",
+            "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:16: spec.defaults.gpuMemoryUtilization: accepted, without effect yet: nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
         ]
     );
@@ -491,4 +538,19 @@ fn numbers_keep_the_digits_in_which_they_were_written() {
         matches!(&policy.default_fraction, crate::policy::DefaultFraction::Value(f) if f.text() == "0.20")
     );
     assert!(matches!(&policy.unknown.mps, crate::policy::UnknownRule::Assume(f) if f.text() == "0.70"));
+}
+
+#[test]
+fn every_entry_of_the_catalogue_is_one_of_a_policy() {
+    // `vramgate model add` prints the same document.
+    for model in Catalogue::embedded().iter() {
+        let value = serde_json::json!({
+            "apiVersion": "vramgate.io/v1alpha1", "kind": "GpuSharingPolicy", "metadata": {"name": "own"},
+            "spec": {"models": [model]},
+        });
+        let document = from_value(&value, "p").unwrap_or_else(|errors| panic!("{}: {errors}", model.id));
+        let read = document.policy.models;
+        assert_eq!(read.catalogue().get(&model.id), Some(model));
+        assert!(document.notices.is_empty(), "{}", model.id);
+    }
 }

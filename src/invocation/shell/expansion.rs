@@ -1,0 +1,162 @@
+//! What begins with `$`, and `` `…` ``.
+
+use super::word::{push, push_text};
+use super::{Lexer, Otherwise, Piece, UNCLOSED, is_name, pieces_at};
+
+impl Lexer<'_> {
+    pub(super) fn expansion(&mut self, quoted: bool, pieces: &mut Vec<Piece>) -> Result<(), &'static str> {
+        let start = self.at;
+        if self.peek(0) == Some(b'`') {
+            let length = self.rest()[1..].find('`').ok_or(UNCLOSED)?;
+            self.at += length + 2;
+            let raw = self.text[start..self.at].to_owned();
+            pieces.push(Piece::Unreadable { raw, quoted });
+            return Ok(());
+        }
+        match self.peek(1) {
+            Some(b'(') if self.peek(2) == Some(b'(') => {
+                self.at += 3;
+                let inner = self.balanced(b'(', b')')?;
+                if self.peek(0) != Some(b')') {
+                    return Err("an expansion that is not read");
+                }
+                self.at += 1;
+                pieces.push(Piece::Arithmetic(inner));
+            }
+            Some(b'(') => {
+                self.at += 2;
+                self.balanced(b'(', b')')?;
+                let raw = self.text[start..self.at].to_owned();
+                pieces.push(Piece::Unreadable { raw, quoted });
+            }
+            Some(b'{') => {
+                self.at += 2;
+                let inner = self.balanced(b'{', b'}')?;
+                pieces.push(
+                    braced(&inner, quoted, self.depth + 1).unwrap_or_else(|| Piece::Unreadable {
+                        raw: self.text[start..self.at].to_owned(),
+                        quoted,
+                    }),
+                );
+            }
+            Some(byte) if byte.is_ascii_alphabetic() || byte == b'_' => {
+                self.at += 1;
+                let length = self.rest().bytes().take_while(|b| is_name(*b)).count();
+                let name = self.rest()[..length].to_owned();
+                self.at += length;
+                pieces.push(Piece::Variable {
+                    name,
+                    otherwise: None,
+                    quoted,
+                });
+            }
+            Some(byte) if byte.is_ascii_digit() || b"@*#?!$-".contains(&byte) => {
+                self.at += 2;
+                let name = char::from(byte).to_string();
+                pieces.push(Piece::Variable {
+                    name,
+                    otherwise: None,
+                    quoted,
+                });
+            }
+            Some(b'\'') if !quoted => {
+                self.at += 2;
+                let text = self.rest().split('\'').next().unwrap_or_default().to_owned();
+                self.at += text.len() + 1;
+                if self.at > self.text.len() || text.contains('\\') {
+                    return Err("an escaped quote that is not read");
+                }
+                push_text(pieces, &text);
+            }
+            _ => {
+                self.at += 1;
+                push(pieces, '$');
+            }
+        }
+        Ok(())
+    }
+
+    /// The text up to the bracket that closes the one just taken, and past it.
+    fn balanced(&mut self, open: u8, close: u8) -> Result<String, &'static str> {
+        let start = self.at;
+        let mut depth = 1;
+        while let Some(byte) = self.peek(0) {
+            match byte {
+                b'\\' => self.at += 1,
+                b'\'' if open == b'(' => {
+                    let length = self.rest()[1..].find('\'').ok_or(UNCLOSED)?;
+                    self.at += length + 1;
+                }
+                _ if byte == open => depth += 1,
+                _ if byte == close => {
+                    depth -= 1;
+                    if depth == 0 {
+                        let inner = self.text[start..self.at].to_owned();
+                        self.at += 1;
+                        return Ok(inner);
+                    }
+                }
+                _ => {}
+            }
+            // A backslash may be the last byte.
+            self.at = (self.at + 1).min(self.text.len());
+            while !self.text.is_char_boundary(self.at) {
+                self.at += 1;
+            }
+        }
+        Err(UNCLOSED)
+    }
+}
+
+/// The inside of `${…}`.
+fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
+    let special = inner.starts_with(['@', '*']);
+    let length = if special {
+        1
+    } else {
+        inner.bytes().take_while(|b| is_name(*b)).count()
+    };
+    let (name, rest) = inner.split_at(length);
+    if name.is_empty() {
+        return None;
+    }
+    let name = name.to_owned();
+    if rest.is_empty() {
+        return Some(Piece::Variable {
+            name,
+            otherwise: None,
+            quoted,
+        });
+    }
+    if rest == "[@]" || rest == "[*]" {
+        return Some(Piece::Array { name, quoted });
+    }
+    let (empty, rest) = match rest.strip_prefix(':') {
+        Some(rest) => (true, rest),
+        None => (false, rest),
+    };
+    let (otherwise, word) = if let Some(word) = rest.strip_prefix('-') {
+        (Otherwise::Use { empty, assign: false }, word)
+    } else if let Some(word) = rest.strip_prefix('=') {
+        (Otherwise::Use { empty, assign: true }, word)
+    } else if let Some(word) = rest.strip_prefix('+') {
+        (Otherwise::Alternative { empty }, word)
+    } else if rest.starts_with('?') {
+        (Otherwise::Fail, "")
+    } else {
+        return None;
+    };
+    let word = word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'))
+        .unwrap_or(word);
+    let word = word
+        .strip_prefix('\'')
+        .and_then(|word| word.strip_suffix('\''))
+        .unwrap_or(word);
+    Some(Piece::Variable {
+        name,
+        otherwise: Some((otherwise, pieces_at(word, depth)?)),
+        quoted,
+    })
+}

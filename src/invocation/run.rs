@@ -10,10 +10,16 @@ use super::{Certainty, Command, Environment, Item, Word};
 
 mod arithmetic;
 mod branch;
+mod case;
+mod change;
 mod command;
 mod expand;
 mod field;
+mod fork;
 mod list;
+mod parameters;
+mod pattern;
+mod repeat;
 mod variable;
 mod written;
 
@@ -47,6 +53,13 @@ pub(super) struct Runner<'a, 'e> {
     functions: Vec<(String, Rc<[Token]>)>,
     /// Whether the script replaced itself or ended.
     ended: bool,
+    /// Whether what runs now is one of several ways, so that its programs are perhaps not started.
+    doubtful: bool,
+    /// Whether it runs nobody knows how often.
+    repeats: bool,
+    /// Loops that are followed round by round, and whether one of them is left under a condition.
+    loops: u32,
+    loop_in_doubt: bool,
     /// What the last command wrote to the pipe.
     piped: Option<written::Text>,
 }
@@ -74,6 +87,10 @@ impl Site {
 enum Next {
     On,
     Stop,
+    /// Behind the loop.
+    Break,
+    /// With the next round of the loop.
+    Continue,
 }
 
 impl<'a, 'e> Runner<'a, 'e> {
@@ -93,6 +110,10 @@ impl<'a, 'e> Runner<'a, 'e> {
             folder: None,
             functions: Vec::new(),
             ended: false,
+            doubtful: false,
+            repeats: false,
+            loops: 0,
+            loop_in_doubt: false,
             piped: None,
         }
     }
@@ -156,7 +177,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             words,
             variables,
             end,
-            conditional,
+            conditional: conditional || self.doubtful,
             refused: None,
         });
     }
@@ -239,7 +260,9 @@ impl<'a, 'e> Runner<'a, 'e> {
             return;
         }
         let (tokens, unread) = shell::lex(text);
+        let loops = std::mem::take(&mut self.loops);
         self.tokens(&tokens, site);
+        self.loops = loops;
         if let Some(reason) = unread {
             self.give_up(&format!("the script: {reason}"));
         }

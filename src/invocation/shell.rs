@@ -24,6 +24,12 @@ pub(super) enum Piece {
     },
     /// `${NAME[@]}`.
     Array { name: String, quoted: bool },
+    /// `${NAME#pattern}`, `${NAME,,}`, `${NAME/pattern/text}`.
+    Changed {
+        name: String,
+        change: Change,
+        quoted: bool,
+    },
     /// `$(( … ))`.
     Arithmetic(String),
     /// Something that would have to be executed: `$( … )`, or an expansion beyond the ones above.
@@ -39,6 +45,27 @@ pub(super) enum Otherwise {
     Alternative { empty: bool },
     /// `:?`, `?`.
     Fail,
+}
+
+/// What `${NAME…}` makes of a value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    /// `#`, `##`, `%`, `%%`: without its beginning or end.
+    Trim {
+        at_end: bool,
+        longest: bool,
+        pattern: Vec<Piece>,
+    },
+    /// `,,`.
+    Lower,
+    /// `^^`.
+    Upper,
+    /// `/` and `//`: a plain text in place of another.
+    Replace {
+        all: bool,
+        from: Vec<Piece>,
+        to: Vec<Piece>,
+    },
 }
 
 /// A token.
@@ -211,6 +238,13 @@ impl Lexer<'_> {
     }
 
     fn operator_or_word(&mut self, start: usize) -> Result<Token, &'static str> {
+        if let Some(inner) = self.arithmetic() {
+            let pieces = vec![Piece::Text(format!("(({inner}))"))];
+            return Ok(Token {
+                kind: Kind::Word { pieces, bare: false },
+                span: start..self.at,
+            });
+        }
         let rest = self.rest();
         let operators = ["&&", "||", "|&", ";;", ";", "|", "&", "\n", "(", ")"];
         if let Some(operator) = operators.into_iter().find(|operator| rest.starts_with(operator)) {

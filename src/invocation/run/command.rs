@@ -40,7 +40,11 @@ impl<'a> Runner<'a, '_> {
         for token in assignments {
             match &token.kind {
                 Kind::Assign { name, append, value } => {
-                    let word = self.joined(value, site);
+                    let mut word = self.joined(value, site);
+                    if self.repeats && (*append || value.iter().any(|piece| names(piece, name))) {
+                        word.certainty = Certainty::From(0);
+                        word.reason = Some(Cow::Owned(format!("{name} grows in a loop")));
+                    }
                     if command.is_empty() {
                         self.assign(name, *append, word, conditional);
                     } else {
@@ -77,7 +81,7 @@ impl<'a> Runner<'a, '_> {
                 return Next::Stop;
             }
         }
-        self.follow_files(&words, streams, conditional);
+        self.follow_files(&words, streams, conditional || self.doubtful);
         self.builtin(words, overlay, conditional, end, site)
     }
 
@@ -121,14 +125,22 @@ impl<'a> Runner<'a, '_> {
             "set" => {
                 if let Some(at) = words.iter().position(|word| word.text == "--") {
                     let zero = self.positional.first().cloned().unwrap_or(Word::literal("sh"));
-                    self.positional = std::iter::once(zero).chain(words.drain(at + 1..)).collect();
+                    self.parameters(
+                        std::iter::once(zero).chain(words.drain(at + 1..)).collect(),
+                        conditional,
+                    );
                 }
             }
             "shift" => {
-                if self.positional.len() > 1 {
-                    self.positional.remove(1);
+                let count = words.get(1).map_or(Some(1), |word| word.text.parse().ok());
+                self.shift(count, conditional);
+            }
+            "let" => {
+                for word in &words[1..] {
+                    self.calculate(&word.text, conditional);
                 }
             }
+            "read" | "getopts" | "mapfile" | "readarray" => self.filled(&words),
             "eval" => {
                 let text = words[1..]
                     .iter()
@@ -153,7 +165,7 @@ impl<'a> Runner<'a, '_> {
                 self.ended |= !conditional;
                 return if conditional { Next::On } else { Next::Stop };
             }
-            _ if self.call(&words, site) => {}
+            _ if self.call(&words, conditional, site) => {}
             "cd" => {
                 let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
                 let folder = folder.map(|word| self.absolute(&word.text));
@@ -165,6 +177,15 @@ impl<'a> Runner<'a, '_> {
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
+    }
+}
+
+/// Whether a part of a value is that of the variable `name`.
+fn names(piece: &Piece, name: &str) -> bool {
+    match piece {
+        Piece::Variable { name: used, .. } | Piece::Changed { name: used, .. } => used == name,
+        Piece::Arithmetic(text) => text.contains(name),
+        _ => false,
     }
 }
 

@@ -10,7 +10,7 @@ use super::{Runner, Site};
 /// Texts of one variable that are told apart.
 const MOST_TEXTS: usize = 8;
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq)]
 pub(super) enum Variable<'a> {
     Text(String),
     Array(Vec<Word<'a>>),
@@ -37,7 +37,7 @@ impl<'a> Runner<'a, '_> {
     }
 
     pub(super) fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
-        let option = option_of(&fields).map(str::to_owned);
+        let option = option_of(&fields).filter(|_| !append).map(str::to_owned);
         let value = if fields.certainty == Certainty::Known {
             Variable::Text(fields.text.into_owned())
         } else {
@@ -47,34 +47,20 @@ impl<'a> Runner<'a, '_> {
                     .map_or_else(|| format!("{name} is not known"), Cow::into_owned),
             )
         };
+        let before = self.look_up(name);
         let value = match (append, value) {
-            (true, Variable::Text(more)) => match self.look_up(name) {
-                Variable::Text(text) => Variable::Text(text + &more),
-                Variable::Unset => Variable::Text(more),
-                other => other,
-            },
+            (true, Variable::Text(more)) => appended(name, before.clone(), &more),
             (_, value) => value,
         };
-        let same = match (&value, self.look_up(name)) {
-            (Variable::Text(a), Variable::Text(b)) => *a == b,
-            _ => false,
+        let value = match (conditional, value, option) {
+            (false, value, _) => value,
+            // Whatever it is, it is one word that sets this option.
+            (true, Variable::Unknown(reason), Some(option)) => {
+                joined(name, before, Variable::Option { name: option, reason })
+            }
+            (true, value, _) => joined(name, before, value),
         };
-        if conditional && !same {
-            let reason = format!("{name} is set under a condition");
-            let value = match (option, self.look_up(name)) {
-                (Some(option), Variable::Option { name, .. }) if name == option => {
-                    Variable::Option { name, reason }
-                }
-                (Some(name), Variable::Unset) if !append => Variable::Option { name, reason },
-                (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
-                    Variable::Option { name, reason }
-                }
-                _ => self.either(name, value, reason),
-            };
-            self.set(name, value);
-        } else {
-            self.set(name, value);
-        }
+        self.set(name, value);
     }
 
     pub(super) fn assign_array(
@@ -108,38 +94,21 @@ impl<'a> Runner<'a, '_> {
         }
     }
 
-    /// What a variable can hold after an assignment that is made or not.
-    fn either(&self, name: &str, value: Variable<'a>, reason: String) -> Variable<'a> {
-        let Variable::Text(new) = value else {
-            return Variable::Unknown(reason);
-        };
-        let mut texts = match self.look_up(name) {
-            Variable::Text(old) => vec![old],
-            Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts,
-            _ => return Variable::Unknown(reason),
-        };
-        texts.push(new);
-        Variable::Either { texts, reason }
-    }
-
     pub(super) fn look_up(&self, name: &str) -> Variable<'a> {
         if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
             return value.clone();
         }
-        if let Ok(index) = name.parse::<usize>() {
-            // `$0` is the first word after the script.
-            return match self.positional.get(index) {
-                Some(word) if word.certainty == Certainty::Known => {
-                    Variable::Text(word.text.clone().into_owned())
-                }
-                Some(word) => Variable::Unknown(
-                    word.reason
-                        .clone()
-                        .map_or_else(|| "not known".to_owned(), Cow::into_owned),
-                ),
-                None => Variable::Unset,
-            };
+        if let Ok(index) = name.parse() {
+            return self.parameter(index);
         }
+        if name == "#" {
+            return self.number_of_parameters();
+        }
+        self.inherited(name)
+    }
+
+    /// What the environment says of a variable that the script does not set.
+    pub(super) fn inherited(&self, name: &str) -> Variable<'a> {
         match self.environment.find(name) {
             Found::Value(value) => Variable::Text(value.to_owned()),
             Found::Unknown(why) => Variable::Unknown(why.into_owned()),
@@ -147,6 +116,99 @@ impl<'a> Runner<'a, '_> {
             Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
             Found::NotSet => Variable::Unset,
         }
+    }
+}
+
+impl Variable<'_> {
+    /// Bytes that a copy of it takes.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) | Self::Unknown(text) => text.len(),
+            Self::Array(words) => words.iter().map(|word| word.text.len() + 1).sum(),
+            Self::Option { name, reason } => name.len() + reason.len(),
+            Self::Either { texts, .. } => texts.iter().map(String::len).sum(),
+            Self::Unset => 0,
+        }
+    }
+}
+
+/// The variable with `more` behind its text.
+fn appended<'a>(name: &str, before: Variable<'a>, more: &str) -> Variable<'a> {
+    match before {
+        Variable::Text(text) => Variable::Text(text + more),
+        Variable::Unset => Variable::Text(more.to_owned()),
+        Variable::Either { mut texts, reason } => {
+            for text in &mut texts {
+                text.push_str(more);
+            }
+            Variable::Either { texts, reason }
+        }
+        Variable::Unknown(reason) | Variable::Option { reason, .. } => Variable::Unknown(reason),
+        Variable::Array(_) => Variable::Unknown(format!("a text is put behind the array {name}")),
+    }
+}
+
+/// What a variable holds after one of two ways, on which it is `before` and `after`.
+pub(super) fn joined<'a>(name: &str, before: Variable<'a>, after: Variable<'a>) -> Variable<'a> {
+    if before == after {
+        return before;
+    }
+    let reason = format!("{name} is set under a condition");
+    let is_nothing = |value: &Variable<'_>| match value {
+        Variable::Unset => true,
+        Variable::Text(text) => text.trim().is_empty(),
+        _ => false,
+    };
+    let are_texts = matches!((&before, &after), (Variable::Text(_), Variable::Text(_)));
+    match (option_in(&before), option_in(&after)) {
+        (None, Some(option)) if is_nothing(&before) => return Variable::Option { name: option, reason },
+        (Some(option), None) if is_nothing(&after) => return Variable::Option { name: option, reason },
+        (Some(one), Some(other)) if one == other && !are_texts => {
+            return Variable::Option { name: one, reason };
+        }
+        _ => {}
+    }
+    if let (Variable::Array(one), Variable::Array(other)) = (&before, &after) {
+        let (short, long) = if one.len() <= other.len() {
+            (one, other)
+        } else {
+            (other, one)
+        };
+        if !short.is_empty() && long.starts_with(short) {
+            let mut words = short.clone();
+            perhaps(long[short.len()..].to_vec(), name, &mut words);
+            return Variable::Array(words);
+        }
+        return Variable::Unknown(reason);
+    }
+    let texts = |value: Variable<'a>| match value {
+        Variable::Text(text) => Some(vec![text]),
+        Variable::Either { texts, .. } => Some(texts),
+        _ => None,
+    };
+    match (texts(before), texts(after)) {
+        (Some(mut texts), Some(more)) => {
+            for text in more {
+                if !texts.contains(&text) {
+                    texts.push(text);
+                }
+            }
+            if texts.len() <= MOST_TEXTS {
+                Variable::Either { texts, reason }
+            } else {
+                Variable::Unknown(reason)
+            }
+        }
+        _ => Variable::Unknown(reason),
+    }
+}
+
+/// The option that a variable sets, where it is one word that sets one.
+fn option_in(value: &Variable<'_>) -> Option<String> {
+    match value {
+        Variable::Option { name, .. } => Some(name.clone()),
+        Variable::Text(text) => option_of(&Word::literal(text)).map(str::to_owned),
+        _ => None,
     }
 }
 

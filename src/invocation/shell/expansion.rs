@@ -1,7 +1,7 @@
 //! What begins with `$`, and `` `…` ``.
 
 use super::word::{push, push_text};
-use super::{Lexer, Otherwise, Piece, UNCLOSED, is_name, pieces_at};
+use super::{Change, Lexer, Otherwise, Piece, UNCLOSED, is_name, pieces_at};
 
 impl Lexer<'_> {
     pub(super) fn expansion(&mut self, quoted: bool, pieces: &mut Vec<Piece>) -> Result<(), &'static str> {
@@ -108,9 +108,74 @@ impl Lexer<'_> {
     }
 }
 
+impl Lexer<'_> {
+    /// The inside of `(( … ))`, the command; `None`, and nothing taken, where that stands for two lists in brackets.
+    pub(super) fn arithmetic(&mut self) -> Option<String> {
+        if self.peek(0) != Some(b'(') || self.peek(1) != Some(b'(') {
+            return None;
+        }
+        let start = self.at;
+        self.at += 2;
+        let inner = self.balanced(b'(', b')').ok();
+        if inner.is_some() && self.peek(0) == Some(b')') {
+            self.at += 1;
+            return inner;
+        }
+        self.at = start;
+        None
+    }
+}
+
+/// What `${NAME…}` makes of the value, by the text behind the name.
+fn change(rest: &str, depth: u8) -> Option<Change> {
+    match rest {
+        ",," => return Some(Change::Lower),
+        "^^" => return Some(Change::Upper),
+        _ => {}
+    }
+    if let Some(rest) = rest.strip_prefix('/') {
+        let (all, rest) = match rest.strip_prefix('/') {
+            Some(rest) => (true, rest),
+            None => (false, rest),
+        };
+        let (from, to) = rest.split_once('/').unwrap_or((rest, ""));
+        // A pattern, or one that is bound to an end.
+        if from.is_empty() || from.contains(['*', '?', '[', '\\']) || from.starts_with(['#', '%']) {
+            return None;
+        }
+        return Some(Change::Replace {
+            all,
+            from: pieces_at(unquoted(from), depth)?,
+            to: pieces_at(unquoted(to), depth)?,
+        });
+    }
+    let mark = rest.chars().next().filter(|mark| matches!(mark, '#' | '%'))?;
+    let pattern = &rest[1..];
+    let (longest, pattern) = match pattern.strip_prefix(mark) {
+        Some(pattern) => (true, pattern),
+        None => (false, pattern),
+    };
+    Some(Change::Trim {
+        at_end: mark == '%',
+        longest,
+        pattern: pieces_at(unquoted(pattern), depth)?,
+    })
+}
+
+/// A text without the quotes around all of it.
+fn unquoted(word: &str) -> &str {
+    let word = word
+        .strip_prefix('"')
+        .and_then(|word| word.strip_suffix('"'))
+        .unwrap_or(word);
+    word.strip_prefix('\'')
+        .and_then(|word| word.strip_suffix('\''))
+        .unwrap_or(word)
+}
+
 /// The inside of `${…}`.
 fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
-    let special = inner.starts_with(['@', '*']);
+    let special = inner.starts_with(['@', '*']) || inner == "#";
     let length = if special {
         1
     } else {
@@ -131,6 +196,9 @@ fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
     if rest == "[@]" || rest == "[*]" {
         return Some(Piece::Array { name, quoted });
     }
+    if let Some(change) = change(rest, depth) {
+        return Some(Piece::Changed { name, change, quoted });
+    }
     let (empty, rest) = match rest.strip_prefix(':') {
         Some(rest) => (true, rest),
         None => (false, rest),
@@ -146,14 +214,7 @@ fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
     } else {
         return None;
     };
-    let word = word
-        .strip_prefix('"')
-        .and_then(|word| word.strip_suffix('"'))
-        .unwrap_or(word);
-    let word = word
-        .strip_prefix('\'')
-        .and_then(|word| word.strip_suffix('\''))
-        .unwrap_or(word);
+    let word = unquoted(word);
     Some(Piece::Variable {
         name,
         otherwise: Some((otherwise, pieces_at(word, depth)?)),

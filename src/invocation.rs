@@ -157,7 +157,7 @@ pub fn read<'a>(
     let args = container.args.as_deref().unwrap_or_default();
     let files = |path: &str| files::read(pod, container, sources, path);
     if let Some(made) = &container.made {
-        return of_operator(made, environment, &files);
+        return of_operator(made, environment, &files, entrypoint);
     }
     let mut words = Vec::with_capacity(command.len() + args.len() + 4);
     let mut opaque = None;
@@ -202,14 +202,26 @@ fn of_operator<'a>(
     made: &'a crate::workload::pod::Made,
     environment: Environment<'a>,
     files: &run::Files<'a>,
+    entrypoint: Option<Vec<Cow<'a, str>>>,
 ) -> Invocation<'a> {
     let mut runner = run::Runner::new(&environment, files);
-    for command in &made.commands {
-        let words = command.iter().map(|text| Word {
+    let mut unknown = None;
+    for (index, command) in made.commands.iter().enumerate() {
+        let mut words = Vec::with_capacity(command.len() + 4);
+        if made.behind_entrypoint && index == 0 {
+            match &entrypoint {
+                Some(entrypoint) => words.extend(entrypoint.iter().map(|text| Word {
+                    text: text.clone(),
+                    ..Word::literal("")
+                })),
+                None => unknown = Some("the image's entrypoint is not known".to_owned()),
+            }
+        }
+        words.extend(command.iter().map(|text| Word {
             span: None,
             ..environment.word(text, Item::Elsewhere)
-        });
-        runner.start(words.collect(), None);
+        }));
+        runner.start(words, None);
     }
     let run::Runner {
         commands,
@@ -219,7 +231,9 @@ fn of_operator<'a>(
         ..
     } = runner;
     Invocation {
-        opaque: opaque.or_else(|| made.commands.is_empty().then(|| made.by.clone())),
+        opaque: unknown
+            .or(opaque)
+            .or_else(|| made.commands.is_empty().then(|| made.by.clone())),
         commands,
         script,
         written,

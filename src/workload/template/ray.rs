@@ -59,9 +59,8 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
             "ray start --address=head:6379"
         };
         let mut made = Made {
-            commands: Vec::new(),
             by: reason.to_owned(),
-            doubtful: false,
+            ..Made::default()
         };
         if !own.is_empty() {
             made.commands = vec![

@@ -157,7 +157,7 @@ pub fn read<'a>(
     let args = container.args.as_deref().unwrap_or_default();
     let files = |path: &str| files::read(pod, container, sources, path);
     if let Some(made) = &container.made {
-        return of_operator(made, environment, &files, entrypoint);
+        return of_operator(made, environment, &files, entrypoint.as_deref());
     }
     let mut words = Vec::with_capacity(command.len() + args.len() + 4);
     let mut opaque = None;
@@ -202,14 +202,14 @@ fn of_operator<'a>(
     made: &'a crate::workload::pod::Made,
     environment: Environment<'a>,
     files: &run::Files<'a>,
-    entrypoint: Option<Vec<Cow<'a, str>>>,
+    entrypoint: Option<&[Cow<'a, str>]>,
 ) -> Invocation<'a> {
     let mut runner = run::Runner::new(&environment, files);
     let mut unknown = None;
     for (index, command) in made.commands.iter().enumerate() {
         let mut words = Vec::with_capacity(command.len() + 4);
         if made.behind_entrypoint && index == 0 {
-            match &entrypoint {
+            match entrypoint {
                 Some(entrypoint) => words.extend(entrypoint.iter().map(|text| Word {
                     text: text.clone(),
                     ..Word::literal("")

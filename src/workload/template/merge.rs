@@ -43,12 +43,12 @@ fn by_name(base: &[Value], over: &[Value]) -> Value {
     for item in base.iter().chain(over) {
         let name = item.get(key).and_then(Value::as_str).unwrap_or_default();
         let place = places.get(name).and_then(Value::as_u64);
-        match place.and_then(|place| out.get_mut(usize::try_from(place).ok()?)) {
-            Some(before) => *before = merged(before, item),
-            None => {
-                places.insert(name.to_owned(), Value::from(out.len()));
-                out.push(item.clone());
-            }
+        let known = place.and_then(|place| out.get_mut(usize::try_from(place).ok()?));
+        if let Some(before) = known {
+            *before = merged(before, item);
+        } else {
+            places.insert(name.to_owned(), Value::from(out.len()));
+            out.push(item.clone());
         }
     }
     Value::Array(out)
@@ -57,11 +57,7 @@ fn by_name(base: &[Value], over: &[Value]) -> Value {
 /// Puts values in place of `{{.Name}}` and the like in every text; other actions of a template stay as they are.
 pub(super) fn fill(value: &mut Value, look_up: &dyn Fn(&str) -> Option<String>) {
     match value {
-        Value::String(text) => {
-            if text.contains("{{") {
-                *text = filled(text, look_up);
-            }
-        }
+        Value::String(text) if text.contains("{{") => *text = filled(text, look_up),
         Value::Array(items) => items.iter_mut().for_each(|item| fill(item, look_up)),
         Value::Object(map) => map.values_mut().for_each(|item| fill(item, look_up)),
         _ => {}

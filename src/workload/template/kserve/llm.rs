@@ -74,11 +74,12 @@ fn on_bases(reference: &ObjectRef, own: &Value, bases: &Bases) -> Value {
         "ObjectMeta.Namespace" | "Namespace" => Some(reference.namespace.clone()),
         _ => {
             let steps = path.strip_prefix("Spec.")?.split('.');
-            let value = steps.fold(Some(&values), |value, step| {
+            let mut value = &values;
+            for step in steps {
                 let mut letters = step.chars();
                 let first = letters.next()?.to_ascii_lowercase();
-                value?.get(first.to_string() + letters.as_str())
-            })?;
+                value = value.get(first.to_string() + letters.as_str())?;
+            }
             match value {
                 Value::String(text) => Some(text.clone()),
                 Value::Number(number) => Some(number.to_string()),

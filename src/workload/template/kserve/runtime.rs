@@ -44,13 +44,12 @@ pub(super) fn joined(
     bases: &Bases,
 ) -> Result<Vec<Template>, Malformed> {
     let namespace = &reference.namespace;
-    let found = match model.get("runtime").and_then(Value::as_str) {
-        Some(name) => bases.runtime(namespace, name),
-        None => {
-            let of_format = |field: &str| model.pointer(&format!("/modelFormat/{field}"))?.as_str();
-            let format = of_format("name").unwrap_or_default();
-            bases.runtime_for(namespace, format, of_format("version"))
-        }
+    let found = if let Some(name) = model.get("runtime").and_then(Value::as_str) {
+        bases.runtime(namespace, name)
+    } else {
+        let of_format = |field: &str| model.pointer(&format!("/modelFormat/{field}"))?.as_str();
+        let format = of_format("name").unwrap_or_default();
+        bases.runtime_for(namespace, format, of_format("version"))
     };
     let Some((name, runtime)) = found else {
         return Ok(Vec::new());

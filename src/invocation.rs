@@ -141,6 +141,29 @@ impl Invocation<'_> {
             None => files::read(pod, container, sources, path),
         }
     }
+
+    /// The files below a folder of the container: what ConfigMaps hold and what the script wrote.
+    pub(crate) fn listing(
+        &self,
+        pod: &Pod,
+        container: &crate::workload::pod::Container,
+        sources: &dyn Sources,
+        folder: &str,
+    ) -> files::Listing {
+        let mut listing = files::below(pod, container, sources, folder);
+        let prefix = format!("{}/", folder.trim_end_matches('/'));
+        let mut written = self
+            .written
+            .keys()
+            .filter_map(|path| path.strip_prefix(&prefix))
+            .peekable();
+        // What a script puts into a folder of the image is all that is in it.
+        if !listing.mounted && listing.paths.is_empty() && written.peek().is_some() {
+            listing.unread = None;
+        }
+        listing.paths.extend(written.map(str::to_owned));
+        listing
+    }
 }
 
 /// Reads what `placed` executes; `entrypoint` is the image's own where it is known.

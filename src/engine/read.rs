@@ -86,11 +86,11 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
-            if readings.len() == MOST_ENGINES {
+            readings.extend(reader.read_all(&context, command, first));
+            if readings.len() > MOST_ENGINES {
                 let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
                 return vec![unknown(&context, reason)];
             }
-            readings.push(reader.read(&context, command, first));
         }
     }
     // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.

@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::reader::{Context, Reader};
+use super::triton::backend::VLLM as TRITON;
 use super::{Engine, Reading, Version};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
@@ -89,6 +90,7 @@ impl Start {
             Program::Binary(wrapper::RUNPOD) => Some(Self::Wrapper(wrapper::RUNPOD)),
             Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
             Program::Binary(wrapper::DJL) => Some(Self::Wrapper(wrapper::DJL)),
+            Program::Binary(TRITON) => Some(Self::Wrapper(TRITON)),
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }

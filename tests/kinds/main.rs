@@ -16,6 +16,7 @@ use vramgate::workload::pod::Pod;
 
 mod runtimes;
 mod scripts;
+mod triton;
 
 /// ConfigMaps by name.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
+    annotations, llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
@@ -105,6 +105,9 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     }
     if readings.is_empty() {
         readings.push(without_command(&context, by_image));
+    }
+    if let Some(first) = readings.first_mut() {
+        first.findings.extend(annotations::near_misses(pod, placed));
     }
     if guessed {
         for reading in &mut readings {

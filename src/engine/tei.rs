@@ -6,8 +6,19 @@ use super::image::Image;
 use super::plain::Options;
 use super::reader::{Context, Reader, asks_for_accelerator};
 use super::{Engine, MemoryKind, MemorySource, Reading};
+use super::{near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
+
+/// Options whose misspelling is told; there are others.
+const OPTIONS: &[&str] = &[
+    "--max-batch-tokens",
+    "--max-batch-requests",
+    "--max-client-batch-size",
+    "--max-concurrent-requests",
+    "--model-id",
+    "--pooling",
+];
 
 /// The reader of TEI's router.
 pub(super) struct Tei;
@@ -56,6 +67,13 @@ impl Reader for Tei {
             reading.memory.kind = MemoryKind::None;
             reading.parallelism.devices = 0;
         }
+
+        let unread = unread::variables(context, &reading, &unread::TEI);
+        reading.findings.extend(unread);
+        reading
+            .findings
+            .extend(near::of_plain(context, "TEI", words, OPTIONS));
+
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

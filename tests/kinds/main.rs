@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
 
+mod lints;
 mod ray;
 mod runtimes;
 mod scripts;

@@ -6,6 +6,7 @@ use super::Start;
 use super::options::{self, Entrypoint};
 use crate::engine::Unresolved;
 use crate::engine::image::Image;
+use crate::engine::near;
 use crate::engine::reader::Context;
 use crate::finding::{Code, Finding};
 use crate::invocation::{Certainty, Word};
@@ -228,7 +229,10 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
     kept
 }
 
-/// VG108: options that the parser drops because they are spelt with underscores.
+/// Options of the wrapper itself.
+const OWN: [&str; 4] = ["--model_id", "--model_dir", "--model_name", "--max_model_len"];
+
+/// VG108: options that the parser drops because they are spelt with underscores, or misspelt.
 pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding> {
     let newest = options::releases().len().saturating_sub(1);
     let Some(release) = options::release(newest, Entrypoint::ApiServer) else {
@@ -237,18 +241,32 @@ pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding>
     let mut findings = Vec::new();
     for word in words {
         let name = word.text.split('=').next().unwrap_or_default();
-        let own = ["--model_id", "--model_dir", "--model_name", "--max_model_len"].contains(&name);
-        if own || !name.starts_with("--") || !name.contains('_') {
+        if OWN.contains(&name) || !name.starts_with("--") || findings.len() == 8 {
             continue;
         }
-        let meant = name.replace('_', "-");
-        if release.named(&meant).is_some() && findings.len() < 8 {
+        let dashed = name.replace('_', "-");
+        let known = release.starting_with(&dashed).next().is_some();
+        let meant = if known {
+            Some(dashed.as_str()).filter(|dashed| *dashed != name && release.named(dashed).is_some())
+        } else if name.len() >= SURELY_MEANT {
+            near::nearest(
+                release.starting_with("--").map(|spelling| spelling.text),
+                &dashed,
+                2,
+            )
+        } else {
+            None
+        };
+        if let Some(meant) = meant {
             let message = format!("{name} is dropped without a word by huggingfaceserver; write {meant}");
             findings.push(Finding::new(Code::Vg108, word.item.path(&context.path), message));
         }
     }
     findings
 }
+
+/// Letters from which on a name that is nearly one of vLLM's is not one of the wrapper's own.
+const SURELY_MEANT: usize = 14;
 
 /// The section `vllm` of its configuration file comes after the command line, and so wins.
 fn kaito<'w>(context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>> {

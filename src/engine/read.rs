@@ -13,8 +13,9 @@ use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
 use crate::workload::pod::{Container, Pod};
 
-/// Every engine that is read. A new one is its module and a line here.
+/// Every engine that is read. A new one is its module and a line here. The first that knows a program reads it: NIM's starts vLLM, which knows the same name.
 const READERS: [&dyn Reader; 12] = [
+    &nim::Nim,
     &vllm::Vllm,
     &sglang::Sglang,
     &tgi::Tgi,
@@ -24,7 +25,6 @@ const READERS: [&dyn Reader; 12] = [
     &llama_cpp::LlamaCpp,
     &ollama::Ollama,
     &lmdeploy::Lmdeploy,
-    &nim::Nim,
     &ray::RayWorker,
     &other::Frameworks,
 ];

@@ -19,7 +19,7 @@ pub mod parse;
 mod reading;
 mod rewrite;
 pub mod value;
-mod wrapper;
+pub(in crate::engine) mod wrapper;
 
 /// The reader of vLLM's command lines.
 pub(super) struct Vllm;
@@ -91,6 +91,7 @@ impl Start {
             Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
             Program::Binary(wrapper::DJL) => Some(Self::Wrapper(wrapper::DJL)),
             Program::Binary(TRITON) => Some(Self::Wrapper(TRITON)),
+            Program::Binary(wrapper::NIM) => Some(Self::Wrapper(wrapper::NIM)),
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }

@@ -169,8 +169,8 @@ fn misspelt_options_are_told_with_the_right_spelling() {
             sglang,
             &["--mem_fraction_static", "0.4"],
             &[
-                "VG107 spec.containers[0].args[0]: SGLang 0.5.3 does not know \"--mem_fraction_static\" and does not start with it; write --mem-fraction-static",
-                "VG108 spec.containers[0].args[0]: --mem_fraction_static is no option of SGLang 0.5.3, which has --mem-fraction-static; write --mem-fraction-static",
+                "VG107 spec.containers[0].args[0]: SGLang 0.5.3.post3 does not know \"--mem_fraction_static\" and does not start with it; write --mem-fraction-static",
+                "VG108 spec.containers[0].args[0]: --mem_fraction_static is no option of SGLang 0.5.3.post3, which has --mem-fraction-static; write --mem-fraction-static",
             ],
         ),
         (

@@ -19,6 +19,7 @@ mod ray;
 mod runtimes;
 mod scripts;
 mod triton;
+mod variables;
 
 /// ConfigMaps by name.
 #[derive(Default)]

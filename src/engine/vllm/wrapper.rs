@@ -19,6 +19,8 @@ pub(super) const KAITO: &str = "kaito";
 pub(super) const RUNPOD: &str = "runpod-worker-vllm";
 /// The entrypoint of vLLM's stage for `SageMaker`.
 pub(super) const SAGEMAKER: &str = "sagemaker-entrypoint.sh";
+/// The program of NIM from 2.0 on, whose words are put together before.
+pub(in crate::engine) const NIM: &str = "nim-serve";
 /// The entrypoint of DJL Serving.
 pub(super) const DJL: &str = "dockerd-entrypoint.sh";
 
@@ -71,6 +73,11 @@ fn runpod(name: &str) -> Option<String> {
         "MODEL" | "HOST" | "PORT" | "API_KEY" | "CONFIG" | "HELP" => return None,
         _ => {}
     }
+    known(name)
+}
+
+/// The option of vLLM whose upper-case name this is.
+fn known(name: &str) -> Option<String> {
     let upper = name
         .bytes()
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
@@ -82,6 +89,22 @@ fn runpod(name: &str) -> Option<String> {
     (upper && known).then_some(option)
 }
 
+/// DJL has names of its own for types, and hands every other option of vLLM on (docs.djl.ai, LMI vLLM user guide).
+pub(super) fn translated(start: Start, words: &mut [Word<'_>]) {
+    if start != Start::Wrapper(DJL) {
+        return;
+    }
+    for word in words {
+        let meant = match &*word.text {
+            "--dtype=fp16" => "--dtype=float16",
+            "--dtype=bf16" => "--dtype=bfloat16",
+            "--dtype=fp32" => "--dtype=float32",
+            _ => continue,
+        };
+        word.text = Cow::Borrowed(meant);
+    }
+}
+
 /// DJL calls some options by names of its own.
 fn djl(name: &str) -> Option<String> {
     let option = match name.strip_prefix("OPTION_").unwrap_or(name) {
@@ -91,18 +114,8 @@ fn djl(name: &str) -> Option<String> {
         "MAX_ROLLING_BATCH_SIZE" => "--max-num-seqs",
         "QUANTIZE" => "--quantization",
         _ if name == "HF_MODEL_ID" => "--model",
-        "GPU_MEMORY_UTILIZATION"
-        | "MAX_MODEL_LEN"
-        | "DTYPE"
-        | "ENFORCE_EAGER"
-        | "KV_CACHE_DTYPE"
-        | "MAX_NUM_SEQS"
-        | "MAX_NUM_BATCHED_TOKENS"
-            if name.starts_with("OPTION_") =>
-        {
-            return name.strip_prefix("OPTION_").map(dashed);
-        }
-        _ => return None,
+        "MAX_ROLLING_BATCH_PREFILL_TOKENS" => "--max-num-batched-tokens",
+        _ => return name.strip_prefix("OPTION_").and_then(known),
     };
     Some(option.to_owned())
 }
@@ -137,7 +150,7 @@ fn owned<'w>(text: String) -> Word<'w> {
 }
 
 /// Words as Python's `shlex` splits them, without its escapes.
-fn split<'w>(text: &str) -> Vec<Word<'w>> {
+pub(in crate::engine) fn split<'w>(text: &str) -> Vec<Word<'w>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;

@@ -5,6 +5,8 @@
     clippy::panic,
     clippy::expect_used,
     clippy::too_many_lines,
+    clippy::needless_pass_by_value,
+    clippy::format_collect,
     reason = "a test"
 )]
 
@@ -23,10 +25,10 @@ mod variables;
 
 /// ConfigMaps by name.
 #[derive(Default)]
-pub struct Maps(BTreeMap<String, BTreeMap<String, String>>);
+pub(crate) struct Maps(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Maps {
-    pub fn with(mut self, name: &str, data: &[(&str, &str)]) -> Self {
+    pub(crate) fn with(mut self, name: &str, data: &[(&str, &str)]) -> Self {
         let data = data
             .iter()
             .map(|(key, text)| ((*key).to_owned(), (*text).to_owned()));
@@ -42,7 +44,7 @@ impl Sources for Maps {
 }
 
 /// A pod with this one container, which asks for two devices unless it says otherwise.
-pub fn pod(container: &Value) -> Pod {
+pub(crate) fn pod(container: &Value) -> Pod {
     let mut container = container.clone();
     if container.get("resources").is_none() {
         container["resources"] = json!({"limits": {"nvidia.com/gpu": 2}});
@@ -51,13 +53,13 @@ pub fn pod(container: &Value) -> Pod {
     serde_json::from_value(json!({"spec": {"containers": [container]}})).unwrap()
 }
 
-pub fn read(pod: &Pod, maps: &Maps) -> Vec<Reading> {
+pub(crate) fn read(pod: &Pod, maps: &Maps) -> Vec<Reading> {
     engine::containers(pod)
         .flat_map(|placed| engine::read(pod, placed, maps, &[]))
         .collect()
 }
 
-pub fn name<T: serde::Serialize>(value: &T) -> String {
+pub(crate) fn name<T: serde::Serialize>(value: &T) -> String {
     serde_json::to_value(value)
         .unwrap()
         .as_str()
@@ -66,7 +68,7 @@ pub fn name<T: serde::Serialize>(value: &T) -> String {
 }
 
 /// `engine model value source tensor/pipeline/data=devices starts`.
-pub fn line(reading: &Reading) -> String {
+pub(crate) fn line(reading: &Reading) -> String {
     let sizes = reading.parallelism;
     format!(
         "{} {} {} {} {}/{}/{}={} {}",
@@ -82,6 +84,6 @@ pub fn line(reading: &Reading) -> String {
     )
 }
 
-pub fn lines(readings: &[Reading]) -> Vec<String> {
+pub(crate) fn lines(readings: &[Reading]) -> Vec<String> {
     readings.iter().map(line).collect()
 }

@@ -81,7 +81,7 @@ fn engines_on_parts_of_a_device_are_as_many_as_there_is_room_for() {
             3,
         ),
         (
-            format!("      deployment_config: {{num_replicas: 2, ray_actor_options: {{num_gpus: 0.5}}}}\n"),
+            "      deployment_config: {num_replicas: 2, ray_actor_options: {num_gpus: 0.5}}\n".to_owned(),
             1,
             2,
         ),

@@ -272,6 +272,9 @@ fn statements_that_multiply_end_in_bounded_time() {
     });
     for script in [
         nested,
+        "(".repeat(120_000),
+        format!("{}a{}", "(".repeat(60_000), ") ".repeat(30_000)),
+        "((é".repeat(30_000),
         format!("A=aaaaaaaa; B=b; {cases}vllm serve m"),
         format!("{variables}{cases}"),
         unclosed,

@@ -114,17 +114,34 @@ impl Lexer<'_> {
         if self.peek(0) != Some(b'(') || self.peek(1) != Some(b'(') {
             return None;
         }
-        let start = self.at;
-        self.at += 2;
-        let inner = self.balanced(b'(', b')').ok();
-        if inner.is_some() && self.peek(0) == Some(b')') {
-            self.at += 1;
-            return inner;
+        // Each bracket may begin one: what is looked through for its end is short.
+        let mut end = self.text.len().min(self.at + LONGEST_ARITHMETIC);
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
         }
-        self.at = start;
+        let start = self.at + 2;
+        let mut depth = 0_u32;
+        for (offset, byte) in self.text.as_bytes()[start..end].iter().enumerate() {
+            match byte {
+                b'(' => depth += 1,
+                b')' if depth > 0 => depth -= 1,
+                b')' => {
+                    let close = start + offset;
+                    if self.text.as_bytes().get(close + 1) != Some(&b')') {
+                        return None;
+                    }
+                    self.at = close + 2;
+                    return Some(self.text[start..close].to_owned());
+                }
+                _ => {}
+            }
+        }
         None
     }
 }
+
+/// Bytes of `(( … ))`, the command.
+const LONGEST_ARITHMETIC: usize = 256;
 
 /// What `${NAME…}` makes of the value, by the text behind the name.
 fn change(rest: &str, depth: u8) -> Option<Change> {

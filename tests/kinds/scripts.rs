@@ -273,6 +273,9 @@ fn statements_that_multiply_end_in_bounded_time() {
     for script in [
         nested,
         "(".repeat(120_000),
+        format!("P='{}b'; T='{}'; ", "*a".repeat(30), "a".repeat(500)) + &"X=${T##$P}\n".repeat(9_000),
+        format!("T='{}'\n", "a".repeat(4000))
+            + &format!("case $T in {}b) A=1;; esac\n", "*a".repeat(120)).repeat(400),
         format!("{}a{}", "(".repeat(60_000), ") ".repeat(30_000)),
         "((é".repeat(30_000),
         format!("A=aaaaaaaa; B=b; {cases}vllm serve m"),

@@ -234,7 +234,9 @@ impl Runner<'_, '_> {
                     "=" | "==" | "!=" if pattern::is_plain(right) || double && !matched => {
                         (left == right) == (*operator != "!=")
                     }
-                    "=" | "==" | "!=" if matched => pattern::matches(right, left)? == (*operator != "!="),
+                    "=" | "==" | "!=" if matched && self.spend(pattern::cost(right, left) + 1) => {
+                        pattern::matches(right, left)? == (*operator != "!=")
+                    }
                     "-eq" => numbers().map(|(left, right)| left == right)?,
                     "-ne" => numbers().map(|(left, right)| left != right)?,
                     "-gt" => numbers().map(|(left, right)| left > right)?,

@@ -214,6 +214,9 @@ impl Runner<'_, '_> {
                     fits = true;
                     continue;
                 };
+                let cost = |pattern: &String| texts.iter().map(|text| pattern::cost(pattern, text)).sum();
+                let cost: usize = pattern.as_ref().map_or(0, cost);
+                let pattern = pattern.filter(|_| self.spend(cost + 1));
                 // A text that surely fits is taken here; one that perhaps does goes on.
                 texts.retain(|text| {
                     match pattern

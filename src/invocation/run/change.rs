@@ -22,6 +22,19 @@ impl<'a> Runner<'a, '_> {
         let Some(change) = self.with_texts(change, site) else {
             return unknown();
         };
+        // Each beginning or end is tried.
+        let cost = |text: &String| match &change {
+            Known::Trim { pattern, .. } => text.len().saturating_mul(pattern.len()).saturating_mul(4),
+            _ => text.len(),
+        };
+        let cost = match &value {
+            Variable::Text(text) => cost(text),
+            Variable::Either { texts, .. } => texts.iter().map(cost).sum(),
+            _ => 0,
+        };
+        if !self.spend(cost + 1) {
+            return unknown();
+        }
         match value {
             Variable::Text(text) => change.of(&text).map_or_else(unknown, Variable::Text),
             Variable::Either { texts, reason } => {

@@ -4,6 +4,15 @@
 const LONGEST_PATTERN: usize = 256;
 /// Bytes of a text that is matched against one.
 const LONGEST_TEXT: usize = 4096;
+/// The same where every part of a text is tried.
+const LONGEST_TRIMMED_BY: usize = 64;
+/// The same where every part of a text is tried.
+const LONGEST_TRIMMED: usize = 512;
+
+/// What a match costs of the bytes that may be read: it takes up to as many steps as both lengths multiplied.
+pub(super) fn cost(pattern: &str, text: &str) -> usize {
+    pattern.len().saturating_mul(text.len()) / 64
+}
 
 /// Whether `text` is as `pattern` says; `None` where that is not worked out: classes by name, extended patterns, and
 /// what is too long.
@@ -18,7 +27,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> Option<bool> {
 
 /// `text` without what `pattern` fits at its beginning (or end): the shortest such part, or the longest.
 pub(super) fn without(pattern: &str, text: &str, at_end: bool, longest: bool) -> Option<String> {
-    if pattern.len() > LONGEST_PATTERN || text.len() > LONGEST_TEXT {
+    if pattern.len() > LONGEST_TRIMMED_BY || text.len() > LONGEST_TRIMMED {
         return None;
     }
     let pattern = parts(pattern)?;

@@ -12,6 +12,7 @@ use crate::finding::{FieldPath, Finding};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::{Container, Pod};
 
+mod annotations;
 pub mod argparse;
 mod arguments;
 mod edit;
@@ -20,6 +21,7 @@ mod image;
 mod line;
 mod llama_cpp;
 mod lmdeploy;
+mod near;
 mod nim;
 mod ollama;
 mod other;
@@ -35,6 +37,7 @@ mod tei;
 mod tensorrt_llm;
 mod tgi;
 mod triton;
+mod unread;
 mod variables;
 pub mod vllm;
 

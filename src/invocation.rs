@@ -141,6 +141,29 @@ impl Invocation<'_> {
             None => files::read(pod, container, sources, path),
         }
     }
+
+    /// The files below a folder of the container: what ConfigMaps hold and what the script wrote.
+    pub(crate) fn listing(
+        &self,
+        pod: &Pod,
+        container: &crate::workload::pod::Container,
+        sources: &dyn Sources,
+        folder: &str,
+    ) -> files::Listing {
+        let mut listing = files::below(pod, container, sources, folder);
+        let prefix = format!("{}/", folder.trim_end_matches('/'));
+        let mut written = self
+            .written
+            .keys()
+            .filter_map(|path| path.strip_prefix(&prefix))
+            .peekable();
+        // What a script puts into a folder of the image is all that is in it.
+        if !listing.mounted && listing.paths.is_empty() && written.peek().is_some() {
+            listing.unread = None;
+        }
+        listing.paths.extend(written.map(str::to_owned));
+        listing
+    }
 }
 
 /// Reads what `placed` executes; `entrypoint` is the image's own where it is known.
@@ -157,7 +180,7 @@ pub fn read<'a>(
     let args = container.args.as_deref().unwrap_or_default();
     let files = |path: &str| files::read(pod, container, sources, path);
     if let Some(made) = &container.made {
-        return of_operator(made, environment, &files);
+        return of_operator(made, environment, &files, entrypoint.as_deref());
     }
     let mut words = Vec::with_capacity(command.len() + args.len() + 4);
     let mut opaque = None;
@@ -202,14 +225,26 @@ fn of_operator<'a>(
     made: &'a crate::workload::pod::Made,
     environment: Environment<'a>,
     files: &run::Files<'a>,
+    entrypoint: Option<&[Cow<'a, str>]>,
 ) -> Invocation<'a> {
     let mut runner = run::Runner::new(&environment, files);
-    for command in &made.commands {
-        let words = command.iter().map(|text| Word {
+    let mut unknown = None;
+    for (index, command) in made.commands.iter().enumerate() {
+        let mut words = Vec::with_capacity(command.len() + 4);
+        if made.behind_entrypoint && index == 0 {
+            match entrypoint {
+                Some(entrypoint) => words.extend(entrypoint.iter().map(|text| Word {
+                    text: text.clone(),
+                    ..Word::literal("")
+                })),
+                None => unknown = Some("the image's entrypoint is not known".to_owned()),
+            }
+        }
+        words.extend(command.iter().map(|text| Word {
             span: None,
             ..environment.word(text, Item::Elsewhere)
-        });
-        runner.start(words.collect(), None);
+        }));
+        runner.start(words, None);
     }
     let run::Runner {
         commands,
@@ -219,7 +254,9 @@ fn of_operator<'a>(
         ..
     } = runner;
     Invocation {
-        opaque: opaque.or_else(|| made.commands.is_empty().then(|| made.by.clone())),
+        opaque: unknown
+            .or(opaque)
+            .or_else(|| made.commands.is_empty().then(|| made.by.clone())),
         commands,
         script,
         written,

@@ -407,7 +407,7 @@ fn what_cannot_be_read_is_unknown_and_says_why() {
     for text in [
         "python3 /app/serve.py",
         "/start.sh",
-        "case $X in a) exec vllm serve m;; esac",
+        "case $X in a) exec vllm serve m",
     ] {
         let reading = read(&script(text));
         assert_eq!(line(&reading), "unknown - - unresolved 1/1/1=1 unknown", "{text}");

@@ -229,7 +229,7 @@ fn loops_over_known_words_start_an_engine_for_each() {
         script(text),
         "vllm m0 0.4 flag 1/1/1=1 - yes + vllm m1 0.4 flag 1/1/1=1 - yes"
     );
-    let text = "for i in $(seq 2); do vllm serve m --gpu-memory-utilization 0.4; done";
+    let text = "for i in $(ls /models); do vllm serve m --gpu-memory-utilization 0.4; done";
     assert_eq!(script(text), "vllm m 0.4 flag 1/1/1=1 - unknown");
 }
 

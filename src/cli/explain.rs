@@ -10,7 +10,7 @@ use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
 use crate::policy::PolicySet;
 use crate::snapshot::{Snapshot, read_workload};
-use crate::workload::template;
+use crate::workload::template::{self, Bases};
 
 /// Explains the input.
 pub(super) fn run(args: &Explain) -> Result<(), Failure> {
@@ -26,12 +26,16 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
             return Err(Failure::joined(failures));
         }
     };
+    let mut bases = Bases::default();
+    for object in &objects {
+        bases.add(&object.value);
+    }
     let mut items = Vec::new();
     for object in &objects {
         let workload = match read_workload(object) {
             Ok(Some(workload)) => workload,
             Ok(None) => {
-                match of_other_kind(object, &snapshot, &policies) {
+                match of_other_kind(object, &bases, &snapshot, &policies) {
                     Ok(explained) => items.extend(explained),
                     Err(failure) => failures.push(failure),
                 }
@@ -64,10 +68,11 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
 /// An object of a kind that holds pod templates in a schema of its own.
 fn of_other_kind(
     object: &Object,
+    bases: &Bases,
     snapshot: &Snapshot,
     policies: &PolicySet,
 ) -> Result<Vec<Explained>, Failure> {
-    let (reference, templates) = template::templates(&object.value).map_err(|malformed| {
+    let (reference, templates) = template::templates_on(&object.value, bases).map_err(|malformed| {
         let name = object.name();
         object.error(format!("{} {name:?}: {malformed}", object.kind()))
     })?;

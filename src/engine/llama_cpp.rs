@@ -6,10 +6,35 @@ use super::image::Image;
 use super::plain::Options;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading};
+use super::{near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
 mod serving;
+
+/// Options whose misspelling is told; there are others.
+const OPTIONS: &[&str] = &[
+    "--n-gpu-layers",
+    "--gpu-layers",
+    "--ctx-size",
+    "--parallel",
+    "--cache-type-k",
+    "--cache-type-v",
+    "--batch-size",
+    "--ubatch-size",
+    "--split-mode",
+    "--tensor-split",
+    "--main-gpu",
+    "--hf-repo",
+    "--hf-file",
+    "--hf-repo-v",
+    "--hf-file-v",
+    "--n-cpu-moe",
+    "--cpu-moe",
+    "--flash-attn",
+    "--fit-target",
+    "--fit-ctx",
+];
 
 /// The reader of `llama-server`.
 pub(super) struct LlamaCpp;
@@ -110,6 +135,15 @@ impl Reader for LlamaCpp {
         } else {
             context.slots().unwrap_or(1)
         };
+        let server = crate::invocation::prefix::program(&command.words)
+            .is_none_or(|(program, _)| matches!(program, Program::Binary(_)));
+        if server {
+            let unread = unread::variables(context, &reading, &unread::LLAMA_CPP);
+            reading.findings.extend(unread);
+            reading
+                .findings
+                .extend(near::of_plain(context, "llama-server", words, OPTIONS));
+        }
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -6,8 +6,22 @@ use super::image::Image;
 use super::plain::{self, Options};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading};
+use super::{near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
+
+/// Options whose misspelling is told; there are others.
+const OPTIONS: &[&str] = &[
+    "--cache-max-entry-count",
+    "--session-len",
+    "--max-batch-size",
+    "--quant-policy",
+    "--model-format",
+    "--model-name",
+    "--cache-block-seq-len",
+    "--max-prefill-token-num",
+    "--chat-template",
+];
 
 /// The reader of `lmdeploy serve api_server`.
 pub(super) struct Lmdeploy;
@@ -89,6 +103,13 @@ impl Reader for Lmdeploy {
             words,
         };
         serving(options, &mut reading);
+
+        let unread = unread::variables(context, &reading, &unread::LMDEPLOY);
+        reading.findings.extend(unread);
+        reading
+            .findings
+            .extend(near::of_plain(context, "LMDeploy", words, OPTIONS));
+
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

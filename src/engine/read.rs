@@ -7,14 +7,15 @@ use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
+    annotations, llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
 use crate::workload::pod::{Container, Pod};
 
-/// Every engine that is read. A new one is its module and a line here.
+/// Every engine that is read. A new one is its module and a line here. The first that knows a program reads it: NIM's starts vLLM, which knows the same name.
 const READERS: [&dyn Reader; 12] = [
+    &nim::Nim,
     &vllm::Vllm,
     &sglang::Sglang,
     &tgi::Tgi,
@@ -24,7 +25,6 @@ const READERS: [&dyn Reader; 12] = [
     &llama_cpp::LlamaCpp,
     &ollama::Ollama,
     &lmdeploy::Lmdeploy,
-    &nim::Nim,
     &ray::RayWorker,
     &other::Frameworks,
 ];
@@ -86,11 +86,11 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
-            if readings.len() == MOST_ENGINES {
+            readings.extend(reader.read_all(&context, command, first));
+            if readings.len() > MOST_ENGINES {
                 let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
                 return vec![unknown(&context, reason)];
             }
-            readings.push(reader.read(&context, command, first));
         }
     }
     // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.
@@ -105,6 +105,9 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
     }
     if readings.is_empty() {
         readings.push(without_command(&context, by_image));
+    }
+    if let Some(first) = readings.first_mut() {
+        first.findings.extend(annotations::near_misses(pod, placed));
     }
     if guessed {
         for reading in &mut readings {

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::device;
 use crate::finding::{Code, FieldPath, Finding};
+use crate::invocation::files::Listing;
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Invocation, Word};
 use crate::workload::pod::{Container, Pod};
@@ -38,6 +39,11 @@ pub(super) trait Reader: Sync {
 
     /// Reads it. `first` is the index of the program's first argument.
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading;
+
+    /// Reads every engine that the program starts.
+    fn read_all(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Vec<Reading> {
+        vec![self.read(context, command, first)]
+    }
 }
 
 impl<'c> Context<'c> {
@@ -213,6 +219,12 @@ impl<'c> Context<'c> {
     pub(super) fn file(&self, path: &str) -> Result<&'c str, String> {
         let container = self.placed.container;
         self.invocation.file(self.pod, container, self.sources, path)
+    }
+
+    /// The files below a folder of the container, where ConfigMaps or the script itself hold them.
+    pub(super) fn listing(&self, folder: &str) -> Listing {
+        let container = self.placed.container;
+        self.invocation.listing(self.pod, container, self.sources, folder)
     }
 
     /// A variable of the container or of the script.

@@ -84,7 +84,14 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bo
 }
 
 /// VG107: an option that this release refuses.
-pub(super) fn refused_option(context: &Context<'_>, line: &LineView<'_, '_>, error: &ParseError) -> Finding {
+///
+/// `near` gives the option that a misspelt one was meant to be.
+pub(super) fn refused_option<'k>(
+    context: &Context<'_>,
+    line: &LineView<'_, '_>,
+    error: &ParseError,
+    near: &dyn Fn(&str) -> Option<&'k str>,
+) -> Finding {
     let (engine, release) = (line.engine, line.parsed.release);
     let refused = line
         .parsed
@@ -110,11 +117,14 @@ pub(super) fn refused_option(context: &Context<'_>, line: &LineView<'_, '_>, err
         ParseError::Unrecognized(words) => {
             let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
             let word = word.map_or("", String::as_str);
+            let name = word.split('=').next().unwrap_or_default();
+            let remedy = match near(name).filter(|_| name.starts_with('-')) {
+                Some(meant) => format!("write {meant}"),
+                None => "remove or correct it".to_owned(),
+            };
             (
                 word,
-                format!(
-                    "{engine} {release} does not know {word:?} and does not start with it; remove or correct it"
-                ),
+                format!("{engine} {release} does not know {word:?} and does not start with it; {remedy}"),
             )
         }
         ParseError::InvalidValue {

@@ -24,6 +24,9 @@ pub struct Serving {
     pub block_size: Option<u64>,
     /// Size of the KV cache in bytes for each device, where it is stated instead of a fraction.
     pub kv_cache_bytes: Option<u64>,
+    /// Blocks of the KV cache of each device, where they are stated instead of worked out from what the fraction leaves
+    /// (vLLM's `--num-gpu-blocks-override`). They are allocated whether the fraction holds them or not.
+    pub kv_cache_blocks: Option<u64>,
     /// Bytes of weights for each device that stay in host memory.
     pub cpu_offload_bytes: Option<u64>,
     /// Whether experts are spread over the devices whole, not sliced.

@@ -6,9 +6,28 @@ use super::image::Image;
 use super::plain::{self, Options};
 use super::reader::{Context, Reader};
 use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
+use super::{near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
+
+/// Options whose misspelling is told; there are others.
+const OPTIONS: &[&str] = &[
+    "--cuda-memory-fraction",
+    "--max-total-tokens",
+    "--max-input-tokens",
+    "--max-input-length",
+    "--max-batch-prefill-tokens",
+    "--max-batch-total-tokens",
+    "--kv-cache-dtype",
+    "--num-shard",
+    "--quantize",
+    "--model-id",
+    "--sharded",
+    "--cuda-graphs",
+    "--speculate",
+    "--lora-adapters",
+];
 
 /// The reader of TGI's launcher. Every option has a variable of its own; the option wins.
 pub(super) struct Tgi;
@@ -113,6 +132,13 @@ impl Reader for Tgi {
             devices: tensor,
             ..Parallelism::default()
         };
+
+        let unread = unread::variables(context, &reading, &unread::TGI);
+        reading.findings.extend(unread);
+        reading
+            .findings
+            .extend(near::of_plain(context, "TGI", words, OPTIONS));
+
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

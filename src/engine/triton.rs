@@ -1,12 +1,23 @@
-//! Triton Inference Server: what it takes stands in its model repository, which is not read.
+//! Triton Inference Server: what it takes stands in its model repository, which is read where ConfigMaps or the start
+//! script hold it.
 
 use std::borrow::Cow;
 
 use super::image::Image;
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Resolvable, Unresolved};
+use super::{Engine, MemoryKind, Parallelism, Reading};
+use crate::finding::Code;
 use crate::invocation::prefix::{Program, base_name};
-use crate::invocation::{Command, Word};
+use crate::invocation::{Certainty, Command, Word};
+
+pub(in crate::engine) mod backend;
+mod pbtxt;
+mod repository;
+
+use backend::Takes;
+
+/// Engines of one server that are read.
+const MOST_INSTANCES: usize = 16;
 
 /// Options that name the model repository.
 const REPOSITORY: [&str; 3] = ["--model-repository", "--model-store", "--model_repo"];
@@ -42,39 +53,127 @@ impl Reader for Triton {
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
         let words = command.words.get(first..).unwrap_or_default();
-        let mut reading = context.blank(Engine::Triton, MemoryKind::Unknown);
-        reading.memory.source = MemorySource::Unresolved;
-        reading.command = Some("tritonserver".to_owned());
-        reading.resolvable = Resolvable::None;
-        reading.model = reading.option(words, &REPOSITORY);
-        let tensor = reading
-            .count(words, &["--tp", "--tensor_parallel_size"])
-            .unwrap_or(1);
-        let pipeline = reading
-            .count(words, &["--pp", "--pipeline_parallel_size"])
-            .unwrap_or(1);
-        let world = reading.count(words, &["--world_size"]).unwrap_or(1);
-        let ranks = tensor.saturating_mul(pipeline).max(world);
-        // The launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
-        let group = words
-            .first()
-            .is_some_and(|word| matches!(&*word.text, "leader" | "worker"));
-        let slots = context.slots().unwrap_or(1);
-        reading.parallelism = Parallelism {
-            tensor,
-            pipeline,
-            devices: if group { slots } else { ranks },
-            ..Parallelism::default()
+        let mut reading = whole(context, words);
+        let reason = match &reading.model {
+            Some(_) => "no ConfigMap holds it".to_owned(),
+            None => "its place is not known".to_owned(),
         };
-        reading.unresolved.push(Unresolved {
-            field: "argv".to_owned(),
-            reason: "what Triton's back ends take stands in the model repository, which is not read"
-                .to_owned(),
-            decides_memory: true,
-        });
-        reading.dtype = Some("auto".to_owned());
-        reading.kv_cache_dtype = Some("auto".to_owned());
-        reading.findings.extend(context.floating_image());
+        backend::unknown(&mut reading, &reason);
         context.finish(command, reading)
     }
+
+    /// One reading for each engine that the models start, and one for all that take whatever they can get.
+    fn read_all(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Vec<Reading> {
+        let words = command.words.get(first..).unwrap_or_default();
+        let folders = values(words, &REPOSITORY);
+        let Some(folders) = folders.filter(|folders| !folders.is_empty()) else {
+            return vec![self.read(context, command, first)];
+        };
+        // In explicit mode only these are loaded when it starts; others may be later.
+        let explicit = values(words, &["--model-control-mode"])
+            .is_some_and(|modes| modes.last().is_some_and(|mode| mode == "explicit"));
+        let named = values(words, &["--load-model"]).unwrap_or_default();
+        let named = (explicit && !named.iter().any(|name| name == "*")).then_some(named);
+        let repository = repository::read(context, &folders, named.as_deref());
+        let mut unread = repository.unread;
+        if named.as_ref().is_some_and(Vec::is_empty) {
+            unread.get_or_insert("models are loaded when they are asked for".to_owned());
+        }
+        let mut readings = Vec::new();
+        let mut anything = Vec::new();
+        for model in &repository.models {
+            match backend::takes(context, command, model) {
+                Ok(Takes::Nothing) => {}
+                Ok(Takes::Anything) => anything.push(model.name.clone()),
+                Ok(Takes::Engines(engines)) => readings.extend(engines),
+                Err(reason) => {
+                    unread.get_or_insert(reason);
+                }
+            }
+        }
+        if readings.len() > MOST_INSTANCES {
+            readings.clear();
+            unread = Some(format!("it starts more than {MOST_INSTANCES} engines"));
+        }
+        if !anything.is_empty() {
+            readings.push(backend::anything(context, command, &anything));
+        }
+        if let Some(reason) = &unread {
+            let mut reading = whole(context, words);
+            backend::unknown(&mut reading, reason);
+            readings.push(context.finish(command, reading));
+        } else if readings.is_empty() {
+            // No model takes anything of a device.
+            let mut reading = whole(context, words);
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
+            readings.push(context.finish(command, reading));
+        }
+        // Of the image it is told once.
+        let floating = context.floating_image();
+        for (index, reading) in readings.iter_mut().enumerate() {
+            reading.findings.retain(|finding| finding.code != Code::Vg109);
+            if index == 0 {
+                reading.findings.extend(floating.clone());
+            }
+        }
+        readings
+    }
+}
+
+/// The values of an option that may be given several times; `None` where one of them is not known.
+fn values(words: &[Word<'_>], names: &[&str]) -> Option<Vec<String>> {
+    let mut found = Vec::new();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word.certainty == Certainty::Many {
+            return None;
+        }
+        let (name, value) = match word.text.split_once('=') {
+            Some((name, value)) => (name, Some(value)),
+            None => (&*word.text, None),
+        };
+        if !names.contains(&name) {
+            continue;
+        }
+        let (value, certainty) = match value {
+            Some(value) => (value, word.certainty),
+            None => words.next().map(|next| (&*next.text, next.certainty))?,
+        };
+        if certainty != Certainty::Known {
+            return None;
+        }
+        found.push(value.to_owned());
+    }
+    Some(found)
+}
+
+/// The server as a whole.
+fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
+    let mut reading = context.blank(Engine::Triton, MemoryKind::Unknown);
+    reading.command = Some("tritonserver".to_owned());
+    reading.model = reading.option(words, &REPOSITORY);
+    let tensor = reading
+        .count(words, &["--tp", "--tensor_parallel_size"])
+        .unwrap_or(1);
+    let pipeline = reading
+        .count(words, &["--pp", "--pipeline_parallel_size"])
+        .unwrap_or(1);
+    let world = reading.count(words, &["--world_size"]).unwrap_or(1);
+    let ranks = tensor.saturating_mul(pipeline).max(world);
+    // The launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
+    let group = words
+        .first()
+        .is_some_and(|word| matches!(&*word.text, "leader" | "worker"));
+    let slots = context.slots().unwrap_or(1);
+    reading.parallelism = Parallelism {
+        tensor,
+        pipeline,
+        devices: if group { slots } else { ranks },
+        ..Parallelism::default()
+    };
+    reading.dtype = Some("auto".to_owned());
+    reading.kv_cache_dtype = Some("auto".to_owned());
+    reading.findings.extend(context.floating_image());
+    reading
 }

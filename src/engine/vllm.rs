@@ -7,6 +7,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::reader::{Context, Reader};
+use super::triton::backend::VLLM as TRITON;
 use super::{Engine, Reading, Version};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
@@ -18,7 +19,7 @@ pub mod parse;
 mod reading;
 mod rewrite;
 pub mod value;
-mod wrapper;
+pub(in crate::engine) mod wrapper;
 
 /// The reader of vLLM's command lines.
 pub(super) struct Vllm;
@@ -89,6 +90,8 @@ impl Start {
             Program::Binary(wrapper::RUNPOD) => Some(Self::Wrapper(wrapper::RUNPOD)),
             Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
             Program::Binary(wrapper::DJL) => Some(Self::Wrapper(wrapper::DJL)),
+            Program::Binary(TRITON) => Some(Self::Wrapper(TRITON)),
+            Program::Binary(wrapper::NIM) => Some(Self::Wrapper(wrapper::NIM)),
             Program::Module("dynamo.vllm") => Some(Self::Wrapper("dynamo.vllm")),
             _ => None,
         }

@@ -4,18 +4,26 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::environment::Found;
 use super::prefix::{self, base_name};
 use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
 
 mod arithmetic;
 mod branch;
+mod case;
+mod change;
+mod command;
 mod expand;
 mod field;
+mod fork;
 mod list;
+mod parameters;
+mod pattern;
+mod repeat;
+mod variable;
 mod written;
 
+use variable::Variable;
 pub(super) use written::Text as WrittenText;
 
 /// Scripts within scripts that are followed.
@@ -26,9 +34,6 @@ const MOST: usize = 10_000;
 const MOST_BYTES: usize = 1 << 22;
 /// Bytes of one word that Linux hands to a program (`MAX_ARG_STRLEN` without the NUL): a longer one is never executed.
 const LONGEST_WORD: usize = (128 << 10) - 1;
-
-/// Texts of one variable that are told apart.
-const MOST_TEXTS: usize = 8;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
@@ -48,30 +53,19 @@ pub(super) struct Runner<'a, 'e> {
     functions: Vec<(String, Rc<[Token]>)>,
     /// Whether the script replaced itself or ended.
     ended: bool,
+    /// Whether what runs now is one of several ways, so that its programs are perhaps not started.
+    doubtful: bool,
+    /// Whether it runs nobody knows how often.
+    repeats: bool,
+    /// Loops that are followed round by round, and whether one of them is left under a condition.
+    loops: u32,
+    loop_in_doubt: bool,
     /// What the last command wrote to the pipe.
     piped: Option<written::Text>,
 }
 
 /// Looks up a file of the container.
 pub(super) type Files<'a> = dyn Fn(&str) -> Result<&'a str, String> + 'a;
-
-#[derive(Clone)]
-enum Variable<'a> {
-    Text(String),
-    Array(Vec<Word<'a>>),
-    Unknown(String),
-    /// Nothing, or one word with this beginning, which names an option.
-    Option {
-        name: String,
-        reason: String,
-    },
-    /// One of these texts.
-    Either {
-        texts: Vec<String>,
-        reason: String,
-    },
-    Unset,
-}
 
 /// Where a script stands, so that its words keep their place.
 #[derive(Clone, Copy)]
@@ -93,6 +87,10 @@ impl Site {
 enum Next {
     On,
     Stop,
+    /// Behind the loop.
+    Break,
+    /// With the next round of the loop.
+    Continue,
 }
 
 impl<'a, 'e> Runner<'a, 'e> {
@@ -112,6 +110,10 @@ impl<'a, 'e> Runner<'a, 'e> {
             folder: None,
             functions: Vec::new(),
             ended: false,
+            doubtful: false,
+            repeats: false,
+            loops: 0,
+            loop_in_doubt: false,
             piped: None,
         }
     }
@@ -175,7 +177,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             words,
             variables,
             end,
-            conditional,
+            conditional: conditional || self.doubtful,
             refused: None,
         });
     }
@@ -258,343 +260,13 @@ impl<'a, 'e> Runner<'a, 'e> {
             return;
         }
         let (tokens, unread) = shell::lex(text);
+        let loops = std::mem::take(&mut self.loops);
         self.tokens(&tokens, site);
+        self.loops = loops;
         if let Some(reason) = unread {
             self.give_up(&format!("the script: {reason}"));
         }
     }
-
-    fn set(&mut self, name: &str, value: Variable<'a>) {
-        match self.variables.iter_mut().find(|(known, _)| known == name) {
-            Some(slot) => slot.1 = value,
-            None => self.variables.push((name.to_owned(), value)),
-        }
-    }
-
-    fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
-        let option = option_of(&fields).map(str::to_owned);
-        let value = if fields.certainty == Certainty::Known {
-            Variable::Text(fields.text.into_owned())
-        } else {
-            Variable::Unknown(
-                fields
-                    .reason
-                    .map_or_else(|| format!("{name} is not known"), Cow::into_owned),
-            )
-        };
-        let value = match (append, value) {
-            (true, Variable::Text(more)) => match self.look_up(name) {
-                Variable::Text(text) => Variable::Text(text + &more),
-                Variable::Unset => Variable::Text(more),
-                other => other,
-            },
-            (_, value) => value,
-        };
-        let same = match (&value, self.look_up(name)) {
-            (Variable::Text(a), Variable::Text(b)) => *a == b,
-            _ => false,
-        };
-        if conditional && !same {
-            let reason = format!("{name} is set under a condition");
-            let value = match (option, self.look_up(name)) {
-                (Some(option), Variable::Option { name, .. }) if name == option => {
-                    Variable::Option { name, reason }
-                }
-                (Some(name), Variable::Unset) if !append => Variable::Option { name, reason },
-                (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
-                    Variable::Option { name, reason }
-                }
-                _ => self.either(name, value, reason),
-            };
-            self.set(name, value);
-        } else {
-            self.set(name, value);
-        }
-    }
-
-    fn assign_array(
-        &mut self,
-        name: &str,
-        append: bool,
-        items: &[Vec<Piece>],
-        conditional: bool,
-        site: Site,
-    ) {
-        let mut words = Vec::new();
-        if append && let Variable::Array(before) = self.look_up(name) {
-            words = before;
-        }
-        let before = words.len();
-        for item in items {
-            self.fields(item, None, site, &mut words);
-        }
-        if conditional && append && before > 0 {
-            let added = words.split_off(before);
-            perhaps(added, name, &mut words);
-            self.set(name, Variable::Array(words));
-        } else if conditional {
-            // Whether the words are there is not known, and how many there are either.
-            self.set(
-                name,
-                Variable::Unknown(format!("{name} is set under a condition")),
-            );
-        } else {
-            self.set(name, Variable::Array(words));
-        }
-    }
-
-    /// What a variable can hold after an assignment that is made or not.
-    fn either(&self, name: &str, value: Variable<'a>, reason: String) -> Variable<'a> {
-        let Variable::Text(new) = value else {
-            return Variable::Unknown(reason);
-        };
-        let mut texts = match self.look_up(name) {
-            Variable::Text(old) => vec![old],
-            Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts,
-            _ => return Variable::Unknown(reason),
-        };
-        texts.push(new);
-        Variable::Either { texts, reason }
-    }
-
-    fn look_up(&self, name: &str) -> Variable<'a> {
-        if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
-            return value.clone();
-        }
-        if let Ok(index) = name.parse::<usize>() {
-            // `$0` is the first word after the script.
-            return match self.positional.get(index) {
-                Some(word) if word.certainty == Certainty::Known => {
-                    Variable::Text(word.text.clone().into_owned())
-                }
-                Some(word) => Variable::Unknown(
-                    word.reason
-                        .clone()
-                        .map_or_else(|| "not known".to_owned(), Cow::into_owned),
-                ),
-                None => Variable::Unset,
-            };
-        }
-        match self.environment.find(name) {
-            Found::Value(value) => Variable::Text(value.to_owned()),
-            Found::Unknown(why) => Variable::Unknown(why.into_owned()),
-            // KServe's own: no image sets it, and its script uses it as it is.
-            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
-            Found::NotSet => Variable::Unset,
-        }
-    }
-
-    fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
-        let before = self.commands.len();
-        let (command, mut streams) = self.streams(command, site);
-        let command = command.as_slice();
-        if streams.input.is_none() {
-            streams.input = self.piped.take();
-        }
-        let unfilled = command.iter().find_map(placeholder).map(str::to_owned);
-        let next = self.simple_command(command, streams, conditional, site);
-        if let Some(name) = unfilled {
-            for command in &mut self.commands[before..] {
-                command.refused = Some(format!("the placeholder {name} is not filled in"));
-            }
-        }
-        next
-    }
-
-    fn simple_command(
-        &mut self,
-        command: &[Token],
-        streams: written::Streams,
-        conditional: bool,
-        site: Site,
-    ) -> Next {
-        let assignments = command
-            .iter()
-            .take_while(|token| matches!(token.kind, Kind::Assign { .. } | Kind::AssignArray { .. }))
-            .count();
-        let (assignments, command) = command.split_at(assignments);
-        let mut overlay = Vec::new();
-        for token in assignments {
-            match &token.kind {
-                Kind::Assign { name, append, value } => {
-                    let word = self.joined(value, site);
-                    if command.is_empty() {
-                        self.assign(name, *append, word, conditional);
-                    } else {
-                        let known = word.certainty == Certainty::Known;
-                        overlay.push((name.clone(), known.then(|| word.text.into_owned())));
-                    }
-                }
-                Kind::AssignArray { name, append, items } => {
-                    self.assign_array(name, *append, items, conditional, site);
-                }
-                _ => {}
-            }
-        }
-        let Some(last) = command.last() else {
-            return Next::On;
-        };
-        let end = (site.aligned && site.item != Item::Elsewhere).then_some((site.item, last.span.end));
-        let mut words = Vec::with_capacity(command.len());
-        for token in command {
-            match &token.kind {
-                Kind::Word { pieces, .. } => self.fields(pieces, Some(token), site, &mut words),
-                Kind::Assign { name, append, value } => {
-                    let mut pieces = vec![Piece::Text(format!("{name}{}=", if *append { "+" } else { "" }))];
-                    pieces.extend(value.iter().cloned());
-                    self.fields(&pieces, Some(token), site, &mut words);
-                }
-                Kind::AssignArray { name, append, items } => {
-                    self.assign_array(name, *append, items, conditional, site);
-                }
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
-            }
-            if words.len() > MOST {
-                self.give_up("the script is too long");
-                return Next::Stop;
-            }
-        }
-        self.follow_files(&words, streams, conditional);
-        self.builtin(words, overlay, conditional, end, site)
-    }
-
-    fn builtin(
-        &mut self,
-        mut words: Vec<Word<'a>>,
-        overlay: Vec<(String, Option<String>)>,
-        conditional: bool,
-        end: Option<(Item, usize)>,
-        site: Site,
-    ) -> Next {
-        let Some(first) = words.first() else {
-            return Next::On;
-        };
-        let name = first.text.clone();
-        match &*name {
-            "export" | "declare" | "local" | "readonly" | "typeset" => {
-                for word in words.into_iter().skip(1) {
-                    let Some((name, _)) = word.text.split_once('=') else {
-                        continue;
-                    };
-                    let name = name.to_owned();
-                    let start = name.len() + 1;
-                    let value = Word {
-                        text: Cow::Owned(word.text[start..].to_owned()),
-                        ..word
-                    };
-                    self.assign(&name, false, value, conditional);
-                }
-            }
-            "unset" => {
-                for word in &words[1..] {
-                    let value = if conditional {
-                        Variable::Unknown(format!("{} is unset under a condition", word.text))
-                    } else {
-                        Variable::Unset
-                    };
-                    self.set(&word.text, value);
-                }
-            }
-            "set" => {
-                if let Some(at) = words.iter().position(|word| word.text == "--") {
-                    let zero = self.positional.first().cloned().unwrap_or(Word::literal("sh"));
-                    self.positional = std::iter::once(zero).chain(words.drain(at + 1..)).collect();
-                }
-            }
-            "shift" => {
-                if self.positional.len() > 1 {
-                    self.positional.remove(1);
-                }
-            }
-            "eval" => {
-                let text = words[1..]
-                    .iter()
-                    .map(|word| &*word.text)
-                    .collect::<Vec<_>>()
-                    .join(" ");
-                if self.depth >= DEEPEST {
-                    self.give_up("scripts are nested too deeply");
-                    return Next::Stop;
-                }
-                self.depth += 1;
-                self.run_text(&text, Site::ELSEWHERE);
-                self.depth -= 1;
-            }
-            "return" => return if conditional { Next::On } else { Next::Stop },
-            "exit" => {
-                self.ended |= !conditional;
-                return if conditional { Next::On } else { Next::Stop };
-            }
-            "exec" => {
-                self.start_with(words, end, overlay, conditional);
-                self.ended |= !conditional;
-                return if conditional { Next::On } else { Next::Stop };
-            }
-            _ if self.call(&words, site) => {}
-            "cd" => {
-                let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
-                let folder = folder.map(|word| self.absolute(&word.text));
-                if folder != self.folder {
-                    self.folder = folder.filter(|_| !conditional);
-                }
-            }
-            "source" | "." | ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
-            _ => self.start_with(words, end, overlay, conditional),
-        }
-        Next::On
-    }
-}
-
-/// `--option=` of a word that sets one option.
-fn option_of<'w>(word: &'w Word<'_>) -> Option<&'w str> {
-    let end = word.text.find('=')? + 1;
-    let name = &word.text[..end];
-    let known = match word.certainty {
-        Certainty::Known => !word.text.contains([' ', '\t', '\n']),
-        Certainty::From(at) => at >= end,
-        Certainty::Many => false,
-    };
-    (known && name.starts_with("--") && !name.contains(char::is_whitespace)).then_some(name)
-}
-
-/// Words of an array that are there or not: an option keeps its name and loses its value, anything else may stand for
-/// any words.
-fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
-    let reason = format!("{array} is extended under a condition");
-    let mut added = added.into_iter().peekable();
-    while let Some(mut word) = added.next() {
-        let known = word.certainty == Certainty::Known;
-        let alone = known && word.text.starts_with("--") && !word.text.contains('=');
-        let name = if let Some(name) = option_of(&word) {
-            Some(name.to_owned())
-        } else if alone && added.peek().is_some_and(|next| !next.text.starts_with('-')) {
-            added.next();
-            Some(format!("{}=", word.text))
-        } else {
-            None
-        };
-        word.span = None;
-        word.reason = Some(Cow::Owned(reason.clone()));
-        match name {
-            Some(name) => {
-                word.certainty = Certainty::From(name.len());
-                word.text = Cow::Owned(name);
-            }
-            None => word.certainty = Certainty::Many,
-        }
-        words.push(word);
-    }
-}
-
-/// The name of a place that nobody filled in.
-fn placeholder(token: &Token) -> Option<&str> {
-    let Kind::Word { pieces, .. } = &token.kind else {
-        return None;
-    };
-    pieces.iter().find_map(|piece| match piece {
-        Piece::Unreadable { raw, .. } if raw.starts_with('<') => Some(raw.as_str()),
-        _ => None,
-    })
 }
 
 /// The text of a token without quotes and expansions.

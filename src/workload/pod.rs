@@ -193,6 +193,8 @@ pub struct Made {
     pub by: String,
     /// Whether something beyond the object decides whether it starts (a launcher, a file of the image).
     pub doubtful: bool,
+    /// Whether the first of the commands are arguments, which stand behind the entrypoint of the image.
+    pub behind_entrypoint: bool,
 }
 
 /// An environment variable.

@@ -10,10 +10,14 @@ use super::controller::{Malformed, ObjectRef};
 use super::pod::Pod;
 use crate::finding::FieldPath;
 
+mod bases;
 mod dynamo;
 mod kserve;
+mod merge;
 mod operators;
 mod ray;
+
+pub use bases::Bases;
 
 /// A pod template of an object.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +48,11 @@ const PATTERNS: [&str; 5] = [
 ///
 /// What stands in `containers` but cannot be read as such is an error that names the field.
 pub fn templates(object: &Value) -> Result<(ObjectRef, Vec<Template>), Malformed> {
+    templates_on(object, &Bases::default())
+}
+
+/// As [`templates`], with the objects that `object` may build on.
+pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Template>), Malformed> {
     let text = |pointer: &str| {
         object
             .pointer(pointer)
@@ -70,7 +79,8 @@ pub fn templates(object: &Value) -> Result<(ObjectRef, Vec<Template>), Malformed
             (_, "VLLMRuntime" | "NIMService" | "InferenceSet" | "Workspace" | "Model") => {
                 operators::templates(&reference, object)?
             }
-            ("serving.kserve.io", "InferenceService") => kserve::predictor(&reference, spec)?,
+            ("serving.kserve.io", "LLMInferenceService") => kserve::llm::templates(&reference, spec, bases)?,
+            ("serving.kserve.io", "InferenceService") => kserve::predictor(&reference, object, spec, bases)?,
             _ => Vec::new(),
         };
         if special.is_empty() {
@@ -87,7 +97,6 @@ pub fn templates(object: &Value) -> Result<(ObjectRef, Vec<Template>), Malformed
         match reference.kind.as_str() {
             "LeaderWorkerSet" => group_size(spec, &mut found),
             "RayCluster" | "RayService" | "RayJob" => ray::complete(spec, &mut found),
-            "LLMInferenceService" => kserve::complete(object, &mut found),
             _ => {}
         }
     }

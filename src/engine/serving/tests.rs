@@ -76,6 +76,7 @@ fn line(reading: &Reading) -> String {
     add("total", number(s.max_total_tokens));
     add("block", number(s.block_size));
     add("kv", number(s.kv_cache_bytes));
+    add("blocks", number(s.kv_cache_blocks));
     add("offload", number(s.cpu_offload_bytes));
     add("ep", s.expert_parallel.then(|| "yes".to_owned()));
     add("chunked", s.chunked_prefill.map(|chunked| chunked.to_string()));

@@ -2,11 +2,13 @@
 
 use super::options;
 use super::reading::FRACTION;
+use crate::engine::argparse::ParseError;
 use crate::engine::argparse::releases::Refused;
 use crate::engine::fraction::{self, Limit};
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
 use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::{Reading, near, unread};
 use crate::finding::Finding;
 use crate::invocation::Word;
 
@@ -14,6 +16,7 @@ use crate::invocation::Word;
 pub(super) fn of(
     context: &Context<'_>,
     line: &LineView<'_, '_>,
+    reading: &Reading,
     refused: Refused,
     lenient: bool,
 ) -> Vec<Finding> {
@@ -22,16 +25,39 @@ pub(super) fn of(
     let several = several_words(context, line);
     let explained = fraction.is_some() || several.is_some();
     findings.extend(fraction);
+    // A wrapper may read variables of its own.
+    if !lenient {
+        findings.extend(unread::variables(context, reading, &unread::SGLANG));
+    }
     findings.extend(several);
     if let Some(error) = &line.parsed.error
         && !explained
         && refused != Refused::No
-        && !(lenient && error.is_about_words())
     {
-        findings.push(refused_option(context, line, error));
+        let near = |name: &str| nearest(name, line);
+        // A program around the engine has options of its own.
+        if !(lenient && error.is_about_words()) {
+            findings.push(refused_option(context, line, error, &near));
+        }
+        if let ParseError::Unrecognized(words) = error
+            && !lenient
+        {
+            let engine = format!("SGLang {}", line.parsed.release);
+            findings.extend(near::options(context, &engine, line.words, words, &near));
+        }
     }
     findings.extend(context.floating_image());
     findings
+}
+
+/// The option of the release that a misspelt one was meant to be.
+fn nearest(name: &str, line: &LineView<'_, '_>) -> Option<&'static str> {
+    let position = options::releases()
+        .iter()
+        .position(|version| *version == line.parsed.release)
+        .unwrap_or_default();
+    let release = options::release(position)?;
+    near::nearest(release.starting_with("-").map(|spelling| spelling.text), name, 3)
 }
 
 /// The words that were meant, where an item holds several.

@@ -74,7 +74,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let mut reading = reading(context, &line, version);
     reading.command = Some(name.to_owned());
-    reading.findings = findings::of(context, &line, refused, lenient);
+    reading.findings = findings::of(context, &line, &reading, refused, lenient);
     reading.starts = starts(context, &line, refused, lenient, &reading);
     if start == Start::Entrypoint {
         without_program(context, &mut reading);

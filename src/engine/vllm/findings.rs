@@ -1,40 +1,47 @@
 //! What to tell about a command line of vLLM by itself.
 
 use super::options;
-use super::parse::Parsed;
+use super::parse::{ParseError, Parsed};
 use super::reading::{FRACTION, Line, Refused};
 use crate::engine::fraction::{self, Limit};
+use crate::engine::near;
 use crate::engine::reader::Context;
 use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::unread::{self, Unread};
 use crate::engine::{MemorySource, Reading};
 use crate::finding::{Code, Finding};
-use crate::invocation::{VariableOrigin, Word};
+use crate::invocation::Word;
 
 /// Variables that other images read and vLLM does not, with the option that was meant.
-const UNREAD: [(&str, &str); 22] = [
-    ("GPU_MEMORY_UTILIZATION", FRACTION),
-    ("VLLM_GPU_MEMORY_UTILIZATION", FRACTION),
-    ("GPU_MEM_UTILIZATION", FRACTION),
-    ("MODEL_NAME", "--model"),
-    ("MODEL_ID", "--model"),
-    ("MODEL_PATH", "--model"),
-    ("MODEL", "--model"),
-    ("VLLM_MODEL", "--model"),
-    ("MAX_MODEL_LEN", "--max-model-len"),
-    ("VLLM_MAX_MODEL_LEN", "--max-model-len"),
-    ("TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"),
-    ("VLLM_TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"),
-    ("PIPELINE_PARALLEL_SIZE", "--pipeline-parallel-size"),
-    ("DATA_PARALLEL_SIZE", "--data-parallel-size"),
-    ("QUANTIZATION", "--quantization"),
-    ("VLLM_QUANTIZATION", "--quantization"),
-    ("DTYPE", "--dtype"),
-    ("KV_CACHE_DTYPE", "--kv-cache-dtype"),
-    ("MAX_NUM_SEQS", "--max-num-seqs"),
-    ("MAX_NUM_BATCHED_TOKENS", "--max-num-batched-tokens"),
-    ("ENFORCE_EAGER", "--enforce-eager"),
-    ("SWAP_SPACE", "--swap-space"),
-];
+const UNREAD: Unread = Unread {
+    engine: "vLLM",
+    variables: &[
+        ("GPU_MEMORY_UTILIZATION", FRACTION),
+        ("VLLM_GPU_MEMORY_UTILIZATION", FRACTION),
+        ("GPU_MEM_UTILIZATION", FRACTION),
+        ("MODEL_NAME", "--model"),
+        ("MODEL_ID", "--model"),
+        ("MODEL_PATH", "--model"),
+        ("MODEL", "--model"),
+        ("VLLM_MODEL", "--model"),
+        ("MAX_MODEL_LEN", "--max-model-len"),
+        ("VLLM_MAX_MODEL_LEN", "--max-model-len"),
+        ("TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"),
+        ("VLLM_TENSOR_PARALLEL_SIZE", "--tensor-parallel-size"),
+        ("PIPELINE_PARALLEL_SIZE", "--pipeline-parallel-size"),
+        ("DATA_PARALLEL_SIZE", "--data-parallel-size"),
+        ("QUANTIZATION", "--quantization"),
+        ("VLLM_QUANTIZATION", "--quantization"),
+        ("DTYPE", "--dtype"),
+        ("KV_CACHE_DTYPE", "--kv-cache-dtype"),
+        ("MAX_NUM_SEQS", "--max-num-seqs"),
+        ("MAX_NUM_BATCHED_TOKENS", "--max-num-batched-tokens"),
+        ("ENFORCE_EAGER", "--enforce-eager"),
+        ("SWAP_SPACE", "--swap-space"),
+    ],
+    memory: FRACTION,
+    model: "--model",
+};
 
 pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, lenient: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -44,13 +51,24 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     findings.extend(fraction);
     // A wrapper may read variables of its own.
     if !lenient {
-        findings.extend(unread_variables(context, reading));
+        findings.extend(unread::variables(context, reading, &UNREAD));
     }
     findings.extend(several);
     match &line.parsed.error {
         _ if explained || line.refused == Refused::No => {}
-        Some(error) if lenient && error.is_about_words() => {}
-        Some(error) => findings.push(refused_option(context, &line.view(), error)),
+        Some(error) => {
+            let near = |name: &str| nearest(name, &line.parsed);
+            // A program around the engine has options of its own.
+            if !(lenient && error.is_about_words()) {
+                findings.push(refused_option(context, &line.view(), error, &near));
+            }
+            if let ParseError::Unrecognized(words) = error
+                && !lenient
+            {
+                let engine = format!("vLLM {}", line.parsed.release);
+                findings.extend(near::options(context, &engine, line.words, words, &near));
+            }
+        }
         None => findings.extend(refused_values(context, line)),
     }
     if let Some(floating) = context.floating_image() {
@@ -65,62 +83,21 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
     findings
 }
 
-/// VG103: variables that the plain image does not read.
-fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
-    let container = context.placed.container;
-    let declared = |name: &str| context.rule.is_some_and(|rule| rule.variables.contains_key(name));
-    // What the command line or another variable uses is read after all, and so is what a script of unknown content may.
-    let words = container.command.iter().chain(&container.args).flatten();
-    let used = |name: &str| {
-        words.clone().any(|text| text.contains(name))
-            || container.env.iter().any(|other| {
-                let value = other.value.as_deref().unwrap_or_default();
-                other.name != name && value.contains('$') && value.contains(name)
-            })
-    };
-    // A start script of the platform's own, or a program that runs before, may read them.
-    let others_run = context.invocation.commands.len() > 1;
-    if others_run || context.rule.is_some_and(|rule| !rule.entrypoint.is_empty()) {
-        return Vec::new();
-    }
-    let mut findings = Vec::new();
-    for variable in context.invocation.environment.variables() {
-        // Each is compared with every word; nobody reads more than these.
-        if findings.len() >= 8 {
-            break;
-        }
-        let VariableOrigin::Env(index) = variable.origin else {
-            continue;
-        };
-        let name = &*variable.name;
-        let Some((_, option)) = UNREAD.iter().find(|(unread, _)| *unread == name) else {
-            continue;
-        };
-        if declared(name) || used(name) {
-            continue;
-        }
-        let applies = match (*option, reading.memory.source) {
-            (FRACTION, MemorySource::Default) => match &reading.memory.value {
-                Some(value) => format!("the default {value} of each device applies"),
-                None => "the default applies".to_owned(),
-            },
-            ("--model", _) => match &reading.model {
-                Some(model) => format!("the model is {model}"),
-                None => "the command line decides".to_owned(),
-            },
-            _ => "the command line and the defaults apply".to_owned(),
-        };
-        let path = context.path.field("env").index(index);
-        let message =
-            format!("vLLM does not read the variable {name}: {applies}; set {option} in args instead");
-        findings.push(Finding::new(Code::Vg103, path, message));
-    }
-    findings
-}
-
 /// The words that were meant, where an item holds several; `None` where each item is one.
 pub(super) fn split_items<'w>(words: &[Word<'w>], parsed: &Parsed<'_>) -> Option<Vec<Word<'w>>> {
     refusals::split_items(words, &|name| is_option(&name.replace('_', "-"), parsed))
+}
+
+/// The option of the release that a misspelt one was meant to be.
+fn nearest(name: &str, parsed: &Parsed<'_>) -> Option<&'static str> {
+    let position = options::releases()
+        .iter()
+        .position(|version| *version == parsed.release)
+        .unwrap_or_default();
+    let release = options::release(position, parsed.entrypoint)?;
+    // An underscore is a dash in these names.
+    let name = name.replace('_', "-");
+    near::nearest(release.starting_with("-").map(|spelling| spelling.text), &name, 3)
 }
 
 /// Whether any release has an option that begins so.

@@ -6,6 +6,7 @@ use super::Start;
 use super::options::{self, Entrypoint};
 use crate::engine::Unresolved;
 use crate::engine::image::Image;
+use crate::engine::near;
 use crate::engine::reader::Context;
 use crate::finding::{Code, Finding};
 use crate::invocation::{Certainty, Word};
@@ -18,6 +19,8 @@ pub(super) const KAITO: &str = "kaito";
 pub(super) const RUNPOD: &str = "runpod-worker-vllm";
 /// The entrypoint of vLLM's stage for `SageMaker`.
 pub(super) const SAGEMAKER: &str = "sagemaker-entrypoint.sh";
+/// The program of NIM from 2.0 on, whose words are put together before.
+pub(in crate::engine) const NIM: &str = "nim-serve";
 /// The entrypoint of DJL Serving.
 pub(super) const DJL: &str = "dockerd-entrypoint.sh";
 
@@ -70,6 +73,11 @@ fn runpod(name: &str) -> Option<String> {
         "MODEL" | "HOST" | "PORT" | "API_KEY" | "CONFIG" | "HELP" => return None,
         _ => {}
     }
+    known(name)
+}
+
+/// The option of vLLM whose upper-case name this is.
+fn known(name: &str) -> Option<String> {
     let upper = name
         .bytes()
         .all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_');
@@ -81,6 +89,22 @@ fn runpod(name: &str) -> Option<String> {
     (upper && known).then_some(option)
 }
 
+/// DJL has names of its own for types, and hands every other option of vLLM on (docs.djl.ai, LMI vLLM user guide).
+pub(super) fn translated(start: Start, words: &mut [Word<'_>]) {
+    if start != Start::Wrapper(DJL) {
+        return;
+    }
+    for word in words {
+        let meant = match &*word.text {
+            "--dtype=fp16" => "--dtype=float16",
+            "--dtype=bf16" => "--dtype=bfloat16",
+            "--dtype=fp32" => "--dtype=float32",
+            _ => continue,
+        };
+        word.text = Cow::Borrowed(meant);
+    }
+}
+
 /// DJL calls some options by names of its own.
 fn djl(name: &str) -> Option<String> {
     let option = match name.strip_prefix("OPTION_").unwrap_or(name) {
@@ -90,18 +114,8 @@ fn djl(name: &str) -> Option<String> {
         "MAX_ROLLING_BATCH_SIZE" => "--max-num-seqs",
         "QUANTIZE" => "--quantization",
         _ if name == "HF_MODEL_ID" => "--model",
-        "GPU_MEMORY_UTILIZATION"
-        | "MAX_MODEL_LEN"
-        | "DTYPE"
-        | "ENFORCE_EAGER"
-        | "KV_CACHE_DTYPE"
-        | "MAX_NUM_SEQS"
-        | "MAX_NUM_BATCHED_TOKENS"
-            if name.starts_with("OPTION_") =>
-        {
-            return name.strip_prefix("OPTION_").map(dashed);
-        }
-        _ => return None,
+        "MAX_ROLLING_BATCH_PREFILL_TOKENS" => "--max-num-batched-tokens",
+        _ => return name.strip_prefix("OPTION_").and_then(known),
     };
     Some(option.to_owned())
 }
@@ -136,7 +150,7 @@ fn owned<'w>(text: String) -> Word<'w> {
 }
 
 /// Words as Python's `shlex` splits them, without its escapes.
-fn split<'w>(text: &str) -> Vec<Word<'w>> {
+pub(in crate::engine) fn split<'w>(text: &str) -> Vec<Word<'w>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;
     let mut quote = None;
@@ -228,7 +242,10 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
     kept
 }
 
-/// VG108: options that the parser drops because they are spelt with underscores.
+/// Options of the wrapper itself.
+const OWN: [&str; 4] = ["--model_id", "--model_dir", "--model_name", "--max_model_len"];
+
+/// VG108: options that the parser drops because they are spelt with underscores, or misspelt.
 pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding> {
     let newest = options::releases().len().saturating_sub(1);
     let Some(release) = options::release(newest, Entrypoint::ApiServer) else {
@@ -237,18 +254,32 @@ pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding>
     let mut findings = Vec::new();
     for word in words {
         let name = word.text.split('=').next().unwrap_or_default();
-        let own = ["--model_id", "--model_dir", "--model_name", "--max_model_len"].contains(&name);
-        if own || !name.starts_with("--") || !name.contains('_') {
+        if OWN.contains(&name) || !name.starts_with("--") || findings.len() == 8 {
             continue;
         }
-        let meant = name.replace('_', "-");
-        if release.named(&meant).is_some() && findings.len() < 8 {
+        let dashed = name.replace('_', "-");
+        let known = release.starting_with(&dashed).next().is_some();
+        let meant = if known {
+            Some(dashed.as_str()).filter(|dashed| *dashed != name && release.named(dashed).is_some())
+        } else if name.len() >= SURELY_MEANT {
+            near::nearest(
+                release.starting_with("--").map(|spelling| spelling.text),
+                &dashed,
+                2,
+            )
+        } else {
+            None
+        };
+        if let Some(meant) = meant {
             let message = format!("{name} is dropped without a word by huggingfaceserver; write {meant}");
             findings.push(Finding::new(Code::Vg108, word.item.path(&context.path), message));
         }
     }
     findings
 }
+
+/// Letters from which on a name that is nearly one of vLLM's is not one of the wrapper's own.
+const SURELY_MEANT: usize = 14;
 
 /// The section `vllm` of its configuration file comes after the command line, and so wins.
 fn kaito<'w>(context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>> {

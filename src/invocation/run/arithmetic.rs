@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::{Certainty, shell};
+use super::variable::joined;
 use super::{DEEPEST, Runner, Site, Variable};
 
 impl Runner<'_, '_> {
@@ -33,6 +34,86 @@ impl Runner<'_, '_> {
             Err(failed())
         }
     }
+}
+
+impl Runner<'_, '_> {
+    /// `(( … ))` and `let …`: assignments and comparisons, separated by commas. The last value is not zero.
+    pub(super) fn calculate(&mut self, text: &str, conditional: bool) -> Option<bool> {
+        let mut last = None;
+        for step in text.split(',') {
+            last = self.calculation(step.trim(), conditional);
+        }
+        last.map(|value| value != 0)
+    }
+
+    fn calculation(&mut self, step: &str, conditional: bool) -> Option<i64> {
+        for (mark, sum) in [("++", 1), ("--", -1)] {
+            let name = step.strip_suffix(mark).or_else(|| step.strip_prefix(mark));
+            if let Some(name) = name.map(str::trim).filter(|name| is_name(name)) {
+                let before = self.arithmetic(name).ok();
+                let after = before.and_then(|before| before.checked_add(sum));
+                self.store(name, after, conditional);
+                return if step.ends_with(mark) { before } else { after };
+            }
+        }
+        let end = step
+            .find(|c: char| !(c.is_ascii_alphanumeric() || c == '_'))
+            .unwrap_or(step.len());
+        let (name, rest) = step.split_at(end);
+        let rest = rest.trim_start();
+        if is_name(name) {
+            for (operator, sign) in [("+=", "+"), ("-=", "-"), ("*=", "*"), ("/=", "/"), ("%=", "%")] {
+                if let Some(more) = rest.strip_prefix(operator) {
+                    let value = self.arithmetic(&format!("{name}{sign}({more})")).ok();
+                    self.store(name, value, conditional);
+                    return value;
+                }
+            }
+            if let Some(more) = rest.strip_prefix('=').filter(|more| !more.starts_with('=')) {
+                let value = self.arithmetic(more).ok();
+                self.store(name, value, conditional);
+                return value;
+            }
+        }
+        for (operator, holds) in COMPARISONS {
+            if let Some((left, right)) = step.split_once(operator) {
+                let (left, right) = (self.arithmetic(left).ok()?, self.arithmetic(right).ok()?);
+                return Some(i64::from(holds(&left, &right)));
+            }
+        }
+        self.arithmetic(step).ok()
+    }
+
+    fn store(&mut self, name: &str, value: Option<i64>, conditional: bool) {
+        let before = self.look_up(name);
+        let value = value.map_or_else(
+            || Variable::Unknown(format!("{name} is known only when the script runs")),
+            |value| Variable::Text(value.to_string()),
+        );
+        let value = if conditional {
+            joined(name, before, value)
+        } else {
+            value
+        };
+        self.set(name, value);
+    }
+}
+
+type Comparison = fn(&i64, &i64) -> bool;
+
+/// Longer ones first.
+const COMPARISONS: [(&str, Comparison); 6] = [
+    ("<=", i64::le),
+    (">=", i64::ge),
+    ("==", i64::eq),
+    ("!=", i64::ne),
+    ("<", i64::lt),
+    (">", i64::gt),
+];
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
 /// Integer arithmetic by precedence.

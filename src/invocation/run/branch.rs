@@ -2,7 +2,7 @@
 
 use super::super::Certainty;
 use super::super::shell::{Kind, Token};
-use super::{Runner, Site};
+use super::{Runner, Site, bare_text, pattern};
 
 /// Whether a command runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,6 +118,20 @@ impl Flow {
         self.negated = true;
     }
 
+    /// Whether the command at hand stands in the body of a loop that is not followed round by round.
+    pub(super) fn in_loop(&self) -> bool {
+        self.branches.iter().any(|branch| branch.is_loop)
+    }
+
+    /// How the list ended, where that is known.
+    pub(super) fn outcome(&self) -> Option<bool> {
+        match self.last {
+            Outcome::True => Some(true),
+            Outcome::False => Some(false),
+            Outcome::Step | Outcome::Open => None,
+        }
+    }
+
     /// The operator before the command at hand.
     pub(super) fn behind(&self) -> &'static str {
         self.operator
@@ -189,6 +203,13 @@ impl Runner<'_, '_> {
             }
             words.push(word.text.into_owned());
         }
+        // `[[ text == pattern ]]`, where no part of the pattern is quoted.
+        let double = command.first().and_then(bare_text) == Some("[[");
+        let matched = double
+            && matches!(
+                command.iter().rev().nth(1).map(|token| &token.kind),
+                Some(Kind::Word { bare: true, .. })
+            );
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
         if words.first().is_some_and(|word| *word != "test") {
             words.pop().filter(|last| matches!(*last, "]" | "]]"))?;
@@ -210,8 +231,11 @@ impl Runner<'_, '_> {
                     ))
                 };
                 match *operator {
-                    "=" | "==" | "!=" if !right.contains(['*', '?', '[']) => {
+                    "=" | "==" | "!=" if pattern::is_plain(right) || double && !matched => {
                         (left == right) == (*operator != "!=")
+                    }
+                    "=" | "==" | "!=" if matched && self.spend(pattern::cost(right, left) + 1) => {
+                        pattern::matches(right, left)? == (*operator != "!=")
                     }
                     "-eq" => numbers().map(|(left, right)| left == right)?,
                     "-ne" => numbers().map(|(left, right)| left != right)?,

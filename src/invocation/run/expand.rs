@@ -21,6 +21,11 @@ impl<'a> Runner<'a, '_> {
                     quoted: true,
                 },
                 Piece::Unreadable { raw, .. } => Piece::Unreadable { raw, quoted: true },
+                Piece::Changed { name, change, .. } => Piece::Changed {
+                    name,
+                    change,
+                    quoted: true,
+                },
                 other => other,
             })
             .collect();
@@ -69,6 +74,11 @@ impl<'a> Runner<'a, '_> {
                     let words: Vec<Word<'a>> = self.positional.iter().skip(1).cloned().collect();
                     field.words(words, *quoted, out);
                 }
+                Piece::Changed { name, change, quoted } => {
+                    let value = self.look_up(name);
+                    let value = self.changed(name, value, change, site);
+                    self.value(name, value, None, *quoted, site, &mut field, out);
+                }
                 Piece::Array { name, quoted } => match self.look_up(name) {
                     Variable::Array(words) => field.words(words, *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
@@ -116,11 +126,28 @@ impl<'a> Runner<'a, '_> {
         field: &mut Field,
         out: &mut Vec<Word<'a>>,
     ) {
-        let value = if name.len() == 1 && "#?!$-".contains(name) {
+        let value = if name.len() == 1 && "?!$-".contains(name) {
             Variable::Unknown(format!("${name} is known only when the script runs"))
         } else {
             self.look_up(name)
         };
+        self.value(name, value, otherwise, quoted, site, field, out);
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "the arguments of the expansion that calls it"
+    )]
+    fn value(
+        &mut self,
+        name: &str,
+        value: Variable<'a>,
+        otherwise: Option<&(Otherwise, Vec<Piece>)>,
+        quoted: bool,
+        site: Site,
+        field: &mut Field,
+        out: &mut Vec<Word<'a>>,
+    ) {
         let raw = format!("${{{name}}}");
         match (value, otherwise) {
             (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),

@@ -1,14 +1,11 @@
-//! A list of commands: what runs in which order, with branches, loops, functions and `case`.
+//! A list of commands: what runs in which order, with branches and functions.
 
 use std::rc::Rc;
 
-use super::super::shell::{Kind, Token};
-use super::super::{Certainty, Word};
+use super::super::Word;
+use super::super::shell::{Kind, Piece, Token};
 use super::branch::{Flow, Run};
 use super::{DEEPEST, Next, Runner, Site, Variable, bare_text};
-
-/// Rounds of a loop that are followed.
-const MOST_ROUNDS: usize = 64;
 
 /// Tokens of a question with `&&` in it.
 const LONGEST_QUESTION: usize = 256;
@@ -56,9 +53,14 @@ impl<'t> Segment<'t> {
 }
 
 impl<'a> Runner<'a, '_> {
-    pub(super) fn tokens(&mut self, tokens: &[Token], site: Site) {
+    /// Runs a list.
+    pub(super) fn tokens(&mut self, tokens: &[Token], site: Site) -> Next {
+        self.list(tokens, &mut Flow::default(), site)
+    }
+
+    /// Runs a list, and leaves in `flow` how it ended.
+    pub(super) fn list(&mut self, tokens: &[Token], flow: &mut Flow, site: Site) -> Next {
         let mut at = 0;
-        let mut flow = Flow::default();
         while at < tokens.len() && !self.ended {
             let Segment {
                 command,
@@ -66,6 +68,8 @@ impl<'a> Runner<'a, '_> {
                 next,
                 long,
             } = Segment::at(tokens, at);
+            // Where the command ends, its operator not counted.
+            let end = next - usize::from(!operator.is_empty());
             at = next.max(at + 1);
             let defines = operator == "("
                 && command.len() == 1
@@ -77,38 +81,60 @@ impl<'a> Runner<'a, '_> {
                 flow.after("");
                 continue;
             }
-            let command = self.keywords(command, tokens, &mut at, &mut flow);
+            let command = match self.keywords(command, tokens, end, &mut at, flow, site) {
+                Ok(command) => command,
+                Err(Next::On) => {
+                    flow.after("");
+                    continue;
+                }
+                Err(next) => return next,
+            };
             if !command.is_empty() {
                 if flow.behind() != "|" {
                     self.piped = None;
                 }
-                if let Next::Stop = self.listed(command, long, &mut flow, site) {
-                    return;
+                match self.listed(command, long, flow, site) {
+                    Next::On => {}
+                    next => return next,
                 }
             }
             flow.after(operator);
         }
+        Next::On
     }
 
-    /// Takes the words of the shell's own grammar off the front of a command.
+    /// Takes the words of the shell's own grammar off the front of a command that ends at `end`. An error is a compound
+    /// command that has run; `at` is behind it.
     fn keywords<'t>(
         &mut self,
         mut command: &'t [Token],
         tokens: &[Token],
+        end: usize,
         at: &mut usize,
         flow: &mut Flow,
-    ) -> &'t [Token] {
+        site: Site,
+    ) -> Result<&'t [Token], Next> {
         while let Some(keyword) = command.first().and_then(bare_text) {
             match keyword {
                 "if" => flow.begin(),
                 "then" => flow.then(),
                 "elif" | "else" => flow.otherwise(),
                 "fi" | "done" => flow.end(),
-                "while" | "until" => flow.begin_loop(),
+                "while" | "until" => {
+                    let from = end + 1 - command.len();
+                    if let Some(next) = self.repeat(keyword == "until", tokens, from, at, flow) {
+                        return Err(next);
+                    }
+                    flow.begin_loop();
+                }
                 "!" => flow.negate(),
                 "do" | "{" | "}" => {}
-                "for" if self.each(command, tokens, at, flow) => return &[],
                 "for" | "select" => {
+                    if keyword == "for"
+                        && let Some(next) = self.each(command, tokens, at, flow)
+                    {
+                        return Err(next);
+                    }
                     flow.begin_loop();
                     if let Some(name) = command.get(1).and_then(bare_text) {
                         self.set(
@@ -116,11 +142,16 @@ impl<'a> Runner<'a, '_> {
                             Variable::Unknown(format!("{name} is the variable of a loop")),
                         );
                     }
-                    return &[];
+                    return Ok(&[]);
                 }
                 "case" => {
-                    *at = self.skip_case(tokens, *at);
-                    return &[];
+                    let from = end + 1 - command.len();
+                    let run = flow.runs();
+                    let (behind, next) = self.case(tokens, from, run != Run::No, run == Run::Perhaps, site);
+                    *at = behind;
+                    flow.step(run == Run::Perhaps);
+                    let leaves = matches!(next, Next::Break | Next::Continue);
+                    return Err(if leaves && flow.in_loop() { Next::On } else { next });
                 }
                 "function" => {
                     // The body begins on the same line or the next one.
@@ -131,64 +162,13 @@ impl<'a> Runner<'a, '_> {
                         &tokens[from..end][2.min(end - from)..],
                     );
                     *at = end;
-                    return &[];
+                    return Ok(&[]);
                 }
-                _ => return command,
+                _ => return Ok(command),
             }
             command = &command[1..];
         }
-        command
-    }
-
-    /// `for NAME in a b; do … done` over words that are known: the body runs for each. False where that cannot be said.
-    fn each(&mut self, command: &[Token], tokens: &[Token], at: &mut usize, flow: &Flow) -> bool {
-        if self.bytes == 0 {
-            return false;
-        }
-        let (Some(name), Some("in")) = (
-            command.get(1).and_then(bare_text),
-            command.get(2).and_then(bare_text),
-        ) else {
-            return false;
-        };
-        // Loops within loops would search the same tokens again and again.
-        let end = end_of_loop(tokens, *at);
-        if !self.spend(end.unwrap_or(tokens.len()).saturating_sub(*at)) {
-            return false;
-        }
-        let Some(end) = end else {
-            return false;
-        };
-        let body = &tokens[*at..end];
-        let leaves = body
-            .iter()
-            .any(|token| matches!(bare_text(token), Some("break" | "continue")));
-        if flow.runs() != Run::Yes || leaves || self.depth >= DEEPEST {
-            return false;
-        }
-        let site = Site::ELSEWHERE;
-        let mut words = Vec::new();
-        for token in &command[3..] {
-            let Kind::Word { pieces, .. } = &token.kind else {
-                return false;
-            };
-            self.fields(pieces, None, site, &mut words);
-        }
-        let ranges = |word: &Word<'_>| word.text.contains(['{', '*', '?']);
-        let known = words
-            .iter()
-            .all(|word| word.certainty == Certainty::Known && !ranges(word));
-        if !known || words.len() > MOST_ROUNDS {
-            return false;
-        }
-        for word in words {
-            self.set(name, Variable::Text(word.text.into_owned()));
-            self.depth += 1;
-            self.tokens(body, site);
-            self.depth -= 1;
-        }
-        *at = end + 1;
-        true
+        Ok(command)
     }
 
     /// One command of the list, as far as it runs.
@@ -204,6 +184,11 @@ impl<'a> Runner<'a, '_> {
             flow.answer(answer, conditional);
             return Next::On;
         }
+        if let Some(text) = command.first().and_then(calculation) {
+            let answer = self.calculate(text, conditional);
+            flow.answer(answer, conditional);
+            return Next::On;
+        }
         // What stands behind `&&` of a question runs or not; behind a step of the way it runs, or nothing after it does.
         let asks = ["grep", "egrep", "which", "type", "pgrep", "cmp", "diff", "expr"].contains(&name)
             || name == "command" && command.get(1).and_then(bare_text) == Some("-v");
@@ -212,11 +197,19 @@ impl<'a> Runner<'a, '_> {
             return Next::Stop;
         }
         self.budget -= 1;
-        if let Next::Stop = self.simple(command, conditional, site) {
-            return Next::Stop;
+        if matches!(name, "break" | "continue") {
+            return self.leave(name == "break", conditional, flow);
+        }
+        let outer = self.repeats;
+        self.repeats |= flow.in_loop();
+        let next = self.simple(command, conditional, site);
+        self.repeats = outer;
+        if !matches!(next, Next::On) {
+            return next;
         }
         match name {
             "false" => flow.answer(Some(false), conditional),
+            _ if command.iter().all(assigns) => flow.answer(Some(true), conditional),
             "true" | ":" => flow.answer(Some(true), conditional),
             _ if asks => flow.answer(None, conditional),
             _ => flow.step(conditional),
@@ -235,7 +228,7 @@ impl<'a> Runner<'a, '_> {
     }
 
     /// Runs a function of the script; false where there is none of that name.
-    pub(super) fn call(&mut self, words: &[Word<'a>], site: Site) -> bool {
+    pub(super) fn call(&mut self, words: &[Word<'a>], conditional: bool, site: Site) -> bool {
         let Some(first) = words.first() else { return false };
         let Some((_, body)) = self.functions.iter().find(|(name, _)| *name == first.text) else {
             return false;
@@ -245,69 +238,48 @@ impl<'a> Runner<'a, '_> {
             return true;
         }
         let body = Rc::clone(body);
-        let outer = std::mem::replace(&mut self.positional, words.to_vec());
         self.depth += 1;
-        self.tokens(&body, site);
+        if conditional {
+            self.one_of([()], true, |runner, ()| {
+                runner.call_body(&body, words, site);
+                Next::On
+            });
+        } else {
+            self.call_body(&body, words, site);
+        }
         self.depth -= 1;
-        self.positional = outer;
         true
     }
 
-    /// Past `esac`; what is assigned on the way is not known any more.
-    fn skip_case(&mut self, tokens: &[Token], from: usize) -> usize {
-        let mut at = from;
-        let mut depth = 1;
-        while let Some(token) = tokens.get(at) {
-            at += 1;
-            match &token.kind {
-                Kind::Assign { name, .. } | Kind::AssignArray { name, .. } => {
-                    self.set(
-                        name,
-                        Variable::Unknown(format!("{name} is set in a case statement")),
-                    );
-                }
-                Kind::Word { .. } => match bare_text(token) {
-                    Some("case") => depth += 1,
-                    Some("esac") => {
-                        depth -= 1;
-                        if depth == 0 {
-                            return at;
-                        }
-                    }
-                    Some("exec" | "vllm" | "python" | "python3" | "sglang") => {
-                        self.give_up("the script starts programs in a case statement");
-                    }
-                    _ => {}
-                },
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
-            }
-        }
-        at
+    fn call_body(&mut self, body: &[Token], words: &[Word<'a>], site: Site) {
+        let outer = std::mem::replace(&mut self.positional, words.to_vec());
+        let loops = std::mem::take(&mut self.loops);
+        self.tokens(body, site);
+        self.loops = loops;
+        self.positional = outer;
     }
 }
 
-/// The index of the `done` that closes a loop whose list ends before `from`.
-fn end_of_loop(tokens: &[Token], from: usize) -> Option<usize> {
-    let mut depth = 1_u32;
-    let mut begins = true;
-    for (index, token) in tokens.iter().enumerate().skip(from) {
-        let word = bare_text(token);
-        if begins {
-            match word {
-                Some("for" | "while" | "until" | "select") => depth += 1,
-                Some("done") => {
-                    depth -= 1;
-                    if depth == 0 {
-                        return Some(index);
-                    }
-                }
-                _ => {}
-            }
-        }
-        begins = matches!(token.kind, Kind::Operator(_))
-            || begins && matches!(word, Some("do" | "then" | "else" | "if" | "{" | "!"));
+/// Whether a token assigns what needs no command, so that it cannot fail.
+fn assigns(token: &Token) -> bool {
+    match &token.kind {
+        Kind::Assign { value, .. } => !value
+            .iter()
+            .any(|piece| matches!(piece, Piece::Unreadable { .. })),
+        Kind::AssignArray { .. } => true,
+        _ => false,
     }
-    None
+}
+
+/// The inside of `(( … ))`.
+pub(super) fn calculation(token: &Token) -> Option<&str> {
+    match &token.kind {
+        Kind::Word { pieces, bare: false } => match pieces.as_slice() {
+            [Piece::Text(text)] => text.strip_prefix("((")?.strip_suffix("))"),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// Past the `}` of a function's body.

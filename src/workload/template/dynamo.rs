@@ -53,7 +53,7 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
                             .collect(),
                     ],
                     by,
-                    doubtful: false,
+                    ..Made::default()
                 });
             } else if command.is_empty() && !args.is_empty() {
                 let line = args.join(" ");
@@ -66,6 +66,7 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
                         launched.unwrap_or(line),
                     ]],
                     by,
+                    ..Made::default()
                 });
             }
         }

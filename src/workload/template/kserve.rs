@@ -1,20 +1,46 @@
-//! KServe: the predictor of an InferenceService, and the base configuration of an LLMInferenceService.
+//! KServe: the predictor of an InferenceService, with the runtime that serves it where that is known.
 
 use serde_json::{Value, json};
 
 use super::super::controller::{Malformed, ObjectRef};
 use super::super::pod::Made;
-use super::{Template, template_at};
+use super::{Bases, Template, template_at};
 use crate::finding::FieldPath;
 
+pub(super) mod llm;
+mod runtime;
+
+/// Formats that a predictor may name as a field of its own, in the place of `model`.
+const FORMATS: [&str; 10] = [
+    "huggingface",
+    "triton",
+    "tensorflow",
+    "pytorch",
+    "onnx",
+    "sklearn",
+    "xgboost",
+    "lightgbm",
+    "pmml",
+    "paddle",
+];
+
 /// An InferenceService whose predictor names a model and a runtime instead of containers.
-pub(super) fn predictor(object: &ObjectRef, spec: &Value) -> Result<Vec<Template>, Malformed> {
+pub(super) fn predictor(
+    reference: &ObjectRef,
+    object: &Value,
+    spec: &Value,
+    bases: &Bases,
+) -> Result<Vec<Template>, Malformed> {
     let Some(predictor) = spec.get("predictor") else {
         return Ok(Vec::new());
     };
-    let Some(model) = predictor.get("model") else {
+    let Some(model) = model(predictor) else {
         return Ok(Vec::new());
     };
+    let joined = runtime::joined(reference, object, predictor, &model, bases)?;
+    if !joined.is_empty() {
+        return Ok(joined);
+    }
     let text = |value: &Value, name: &str| {
         value
             .get(name)
@@ -27,7 +53,7 @@ pub(super) fn predictor(object: &ObjectRef, spec: &Value) -> Result<Vec<Template
         .map(|format| text(format, "name"))
         .unwrap_or_default()
         .to_ascii_lowercase();
-    let runtime = text(model, "runtime").to_ascii_lowercase();
+    let runtime = text(&model, "runtime").to_ascii_lowercase();
     let start: &[&str] = if runtime.contains("vllm") || format == "vllm" {
         &[
             "python3",
@@ -70,7 +96,7 @@ pub(super) fn predictor(object: &ObjectRef, spec: &Value) -> Result<Vec<Template
         };
         let mut command: Vec<String> = start.iter().map(|word| (*word).to_owned()).collect();
         if start.contains(&"huggingfaceserver") {
-            command.push(format!("--model_name={}", object.name));
+            command.push(format!("--model_name={}", reference.name));
         }
         command.extend(container.args.clone().unwrap_or_default());
         if container.command.is_none() {
@@ -81,62 +107,24 @@ pub(super) fn predictor(object: &ObjectRef, spec: &Value) -> Result<Vec<Template
                     vec![command]
                 },
                 by: format!("the serving runtime {runtime} makes the command line"),
-                doubtful: false,
+                ..Made::default()
             });
         }
     }
     Ok(vec![template])
 }
 
-/// The container `main` of an LLMInferenceService: the base configuration starts vLLM with the object's model and
-/// parallelism, then `VLLM_ADDITIONAL_ARGS`, then the container's own arguments.
-pub(super) fn complete(object: &Value, found: &mut [Template]) {
-    let Some(spec) = object.get("spec") else { return };
-    let uri = spec.pointer("/model/uri").and_then(Value::as_str);
-    let name = spec.pointer("/model/name").and_then(Value::as_str);
-    let model = match uri {
-        Some(uri) => uri.strip_prefix("hf://").unwrap_or(match name {
-            Some(name) if uri.contains("://") => name,
-            _ => uri,
-        }),
-        None => name.unwrap_or_default(),
-    };
-    if model.is_empty() || model.contains(['\'', '"', '\\', '$', '`']) {
-        return;
+/// The model of a predictor, also where its format is the name of the field.
+fn model(predictor: &Value) -> Option<Value> {
+    if let Some(model) = predictor.get("model") {
+        return Some(model.clone());
     }
-    for template in found {
-        let prefill = template.path.as_str().starts_with("spec.prefill");
-        let part = if prefill { spec.get("prefill") } else { Some(spec) };
-        let mut line = vec![format!("exec vllm serve {model}")];
-        for (field, option) in [
-            ("tensor", "--tensor-parallel-size"),
-            ("pipeline", "--pipeline-parallel-size"),
-            ("data", "--data-parallel-size"),
-            ("dataLocal", "--data-parallel-size-local"),
-        ] {
-            let size = part.and_then(|part| part.get("parallelism")?.get(field)?.as_u64());
-            line.extend(size.map(|size| format!("{option} {size}")));
-        }
-        line.push("${VLLM_ADDITIONAL_ARGS:-} $@".to_owned());
-        let line = line.join(" ");
-        for container in &mut template.pod.spec.containers {
-            let own = container
-                .command
-                .as_ref()
-                .is_some_and(|command| !command.is_empty());
-            if container.name != "main" || own {
-                continue;
-            }
-            let mut command: Vec<String> = ["/bin/bash", "-c", &line, "--"]
-                .iter()
-                .map(|word| (*word).to_owned())
-                .collect();
-            command.extend(container.args.clone().unwrap_or_default());
-            container.made = Some(Made {
-                commands: vec![command],
-                by: "the LLMInferenceServiceConfig of the cluster makes image and command line".to_owned(),
-                doubtful: false,
-            });
-        }
-    }
+    let (format, model) = FORMATS
+        .into_iter()
+        .find_map(|format| Some((format, predictor.get(format)?)))?;
+    let mut model = model.clone();
+    model
+        .as_object_mut()?
+        .insert("modelFormat".to_owned(), json!({"name": format}));
+    Some(model)
 }

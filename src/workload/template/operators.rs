@@ -44,7 +44,7 @@ pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Tem
         container.made = Some(Made {
             commands,
             by: made.by.to_owned(),
-            doubtful: false,
+            ..Made::default()
         });
     }
     Ok(vec![template])

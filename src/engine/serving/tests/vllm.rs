@@ -43,6 +43,13 @@ fn sizes_are_read_in_every_spelling() {
         ("0.33.0", "--block-size 48", "block=48"),
         ("0.33.0", "--kv-cache-memory-bytes 10G", "kv=10737418240"),
         ("0.33.0", "--kv-cache-memory 2g", "kv=2000000000"),
+        ("0.33.0", "--num-gpu-blocks-override=512", "blocks=512"),
+        ("0.6.3.post1", "--num_gpu_blocks_override 512", "blocks=512"),
+        (
+            "0.33.0",
+            "--num-gpu-blocks-override 0",
+            "?num-gpu-blocks-override",
+        ),
         ("0.33.0", "--kv-cache-memory-bytes 1.5g", "kv=1500000000"),
         (
             "0.33.0",

@@ -66,6 +66,7 @@ pub(super) fn of(
     serving.kv_cache_bytes = written
         .number("--kv-cache-memory-bytes")
         .filter(|bytes| *bytes > 0);
+    serving.kv_cache_blocks = written.count("--num-gpu-blocks-override");
     serving.cpu_offload_bytes = written.gibibytes("--cpu-offload-gb");
     serving.expert_parallel = written.flag("--enable-expert-parallel");
     serving.chunked_prefill = chunked_prefill(&mut written);

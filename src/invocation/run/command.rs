@@ -1,0 +1,201 @@
+//! A simple command: its assignments, its words, and what the shell's own commands do.
+
+use std::borrow::Cow;
+
+use super::super::shell::{Kind, Piece, Token};
+use super::super::{Certainty, Item, Word};
+use super::{DEEPEST, MOST, Next, Runner, Site, Variable, written};
+
+impl<'a> Runner<'a, '_> {
+    pub(super) fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
+        let before = self.commands.len();
+        let (command, mut streams) = self.streams(command, site);
+        let command = command.as_slice();
+        if streams.input.is_none() {
+            streams.input = self.piped.take();
+        }
+        let unfilled = command.iter().find_map(placeholder).map(str::to_owned);
+        let next = self.simple_command(command, streams, conditional, site);
+        if let Some(name) = unfilled {
+            for command in &mut self.commands[before..] {
+                command.refused = Some(format!("the placeholder {name} is not filled in"));
+            }
+        }
+        next
+    }
+
+    fn simple_command(
+        &mut self,
+        command: &[Token],
+        streams: written::Streams,
+        conditional: bool,
+        site: Site,
+    ) -> Next {
+        let assignments = command
+            .iter()
+            .take_while(|token| matches!(token.kind, Kind::Assign { .. } | Kind::AssignArray { .. }))
+            .count();
+        let (assignments, command) = command.split_at(assignments);
+        let mut overlay = Vec::new();
+        for token in assignments {
+            match &token.kind {
+                Kind::Assign { name, append, value } => {
+                    let mut word = self.joined(value, site);
+                    if self.repeats && (*append || value.iter().any(|piece| names(piece, name))) {
+                        word.certainty = Certainty::From(0);
+                        word.reason = Some(Cow::Owned(format!("{name} grows in a loop")));
+                    }
+                    if command.is_empty() {
+                        self.assign(name, *append, word, conditional);
+                    } else {
+                        let known = word.certainty == Certainty::Known;
+                        overlay.push((name.clone(), known.then(|| word.text.into_owned())));
+                    }
+                }
+                Kind::AssignArray { name, append, items } => {
+                    self.assign_array(name, *append, items, conditional, site);
+                }
+                _ => {}
+            }
+        }
+        let Some(last) = command.last() else {
+            return Next::On;
+        };
+        let end = (site.aligned && site.item != Item::Elsewhere).then_some((site.item, last.span.end));
+        let mut words = Vec::with_capacity(command.len());
+        for token in command {
+            match &token.kind {
+                Kind::Word { pieces, .. } => self.fields(pieces, Some(token), site, &mut words),
+                Kind::Assign { name, append, value } => {
+                    let mut pieces = vec![Piece::Text(format!("{name}{}=", if *append { "+" } else { "" }))];
+                    pieces.extend(value.iter().cloned());
+                    self.fields(&pieces, Some(token), site, &mut words);
+                }
+                Kind::AssignArray { name, append, items } => {
+                    self.assign_array(name, *append, items, conditional, site);
+                }
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
+            }
+            if words.len() > MOST {
+                self.give_up("the script is too long");
+                return Next::Stop;
+            }
+        }
+        self.follow_files(&words, streams, conditional || self.doubtful);
+        self.builtin(words, overlay, conditional, end, site)
+    }
+
+    fn builtin(
+        &mut self,
+        mut words: Vec<Word<'a>>,
+        overlay: Vec<(String, Option<String>)>,
+        conditional: bool,
+        end: Option<(Item, usize)>,
+        site: Site,
+    ) -> Next {
+        let Some(first) = words.first() else {
+            return Next::On;
+        };
+        let name = first.text.clone();
+        match &*name {
+            "export" | "declare" | "local" | "readonly" | "typeset" => {
+                for word in words.into_iter().skip(1) {
+                    let Some((name, _)) = word.text.split_once('=') else {
+                        continue;
+                    };
+                    let name = name.to_owned();
+                    let start = name.len() + 1;
+                    let value = Word {
+                        text: Cow::Owned(word.text[start..].to_owned()),
+                        ..word
+                    };
+                    self.assign(&name, false, value, conditional);
+                }
+            }
+            "unset" => {
+                for word in &words[1..] {
+                    let value = if conditional {
+                        Variable::Unknown(format!("{} is unset under a condition", word.text))
+                    } else {
+                        Variable::Unset
+                    };
+                    self.set(&word.text, value);
+                }
+            }
+            "set" => {
+                if let Some(at) = words.iter().position(|word| word.text == "--") {
+                    let zero = self.positional.first().cloned().unwrap_or(Word::literal("sh"));
+                    self.parameters(
+                        std::iter::once(zero).chain(words.drain(at + 1..)).collect(),
+                        conditional,
+                    );
+                }
+            }
+            "shift" => {
+                let count = words.get(1).map_or(Some(1), |word| word.text.parse().ok());
+                self.shift(count, conditional);
+            }
+            "let" => {
+                for word in &words[1..] {
+                    self.calculate(&word.text, conditional);
+                }
+            }
+            "read" | "getopts" | "mapfile" | "readarray" => self.filled(&words),
+            "eval" => {
+                let text = words[1..]
+                    .iter()
+                    .map(|word| &*word.text)
+                    .collect::<Vec<_>>()
+                    .join(" ");
+                if self.depth >= DEEPEST {
+                    self.give_up("scripts are nested too deeply");
+                    return Next::Stop;
+                }
+                self.depth += 1;
+                self.run_text(&text, Site::ELSEWHERE);
+                self.depth -= 1;
+            }
+            "return" => return if conditional { Next::On } else { Next::Stop },
+            "exit" => {
+                self.ended |= !conditional;
+                return if conditional { Next::On } else { Next::Stop };
+            }
+            "exec" => {
+                self.start_with(words, end, overlay, conditional);
+                self.ended |= !conditional;
+                return if conditional { Next::On } else { Next::Stop };
+            }
+            _ if self.call(&words, conditional, site) => {}
+            "cd" => {
+                let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
+                let folder = folder.map(|word| self.absolute(&word.text));
+                if folder != self.folder {
+                    self.folder = folder.filter(|_| !conditional);
+                }
+            }
+            "source" | "." | ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
+            _ => self.start_with(words, end, overlay, conditional),
+        }
+        Next::On
+    }
+}
+
+/// Whether a part of a value is that of the variable `name`.
+fn names(piece: &Piece, name: &str) -> bool {
+    match piece {
+        Piece::Variable { name: used, .. } | Piece::Changed { name: used, .. } => used == name,
+        Piece::Arithmetic(text) => text.contains(name),
+        _ => false,
+    }
+}
+
+/// The name of a place that nobody filled in.
+fn placeholder(token: &Token) -> Option<&str> {
+    let Kind::Word { pieces, .. } = &token.kind else {
+        return None;
+    };
+    pieces.iter().find_map(|piece| match piece {
+        Piece::Unreadable { raw, .. } if raw.starts_with('<') => Some(raw.as_str()),
+        _ => None,
+    })
+}

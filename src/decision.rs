@@ -141,8 +141,9 @@ impl Verdict {
     }
 
     /// Puts the findings in order and draws the conclusion that the policy's mode allows. `may_deny` is false where the
-    /// change itself is never denied (an UPDATE that asks for no more, a change of scale).
-    fn conclude(mut self, mode: Mode, may_deny: bool) -> Self {
+    /// change itself is never denied (an UPDATE that asks for no more, a change of scale). `lets_through` is whether every kind of
+    /// node refuses it under a policy that does not enforce, so that its reasons are warnings already.
+    fn conclude(mut self, mode: Mode, may_deny: bool, lets_through: bool) -> Self {
         // Errors first, also those that are let through: answers carry a few findings only.
         self.findings
             .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
@@ -151,7 +152,7 @@ impl Verdict {
             .first()
             .is_some_and(|worst| worst.severity == Severity::Error);
         self.admit = !errors || !may_deny || mode != Mode::Enforce;
-        self.would_deny = errors && may_deny && self.admit;
+        self.would_deny = (errors || lets_through) && may_deny && self.admit;
         if self.admit {
             for finding in &mut self.findings {
                 finding.severity = finding.severity.min(Severity::Warning);

@@ -129,7 +129,7 @@ pub(super) fn judge(
         fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
-    verdict.conclude(survey.mode(), may_deny)
+    verdict.conclude(survey.mode(), may_deny, survey.lets_through())
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.

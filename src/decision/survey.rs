@@ -158,6 +158,11 @@ impl<'a> Survey<'a> {
         }
     }
 
+    /// Whether every kind that takes the pod refuses it, and takes it only because its policy does not enforce.
+    pub(super) fn lets_through(&self) -> bool {
+        !self.accepting.is_empty() && self.accepting.iter().all(|kind| kind.weighed.refused())
+    }
+
     /// The smallest fair share of a slot among the kinds that the pod could stand on; the whole where none is shared.
     pub(super) fn fair_share(&self) -> Share {
         let kinds = self.accepting.iter().chain(&self.refusing);

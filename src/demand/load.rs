@@ -43,6 +43,7 @@ impl Way {
         match self {
             Self::Name(how) | Self::Annotation(how) => how.is_certain(),
             Self::ConfigMap(_) => true,
+            // The weights are stated for one way of serving, and others are as good.
             Self::Policy(_) => false,
         }
     }

@@ -9,6 +9,7 @@ use crate::device::catalogue::Catalogue;
 use crate::device::{DeviceKind, Pool};
 use crate::finding::{Code, Finding, Number, Severity};
 use crate::footprint::{self, Answer, Class, Device, Estimate, Interval, Plan, estimate};
+use crate::model::Confidence;
 use crate::units::Mib;
 
 pub(crate) mod remedy;
@@ -192,7 +193,9 @@ impl Judged<'_> {
             finding = finding.number("tensorParallel", Number::Count(u64::from(tensor)));
         }
         let finding = under(rules.pod, finding);
-        let is_sure = self.answer == Answer::DoesNotFit && self.load.way().is_certain();
+        // Facts that were read nowhere may be wrong by more than the interval is wide.
+        let is_read = self.load.confidence() > Confidence::Unverified;
+        let is_sure = self.answer == Answer::DoesNotFit && self.load.way().is_certain() && is_read;
         let most = if is_sure {
             Severity::Error
         } else {

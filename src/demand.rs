@@ -174,6 +174,7 @@ impl Demand {
                 })
                 .collect();
             engines.push((placed.container.name.as_str(), parts.len()));
+            let before = demand.claims.len();
             for slot in asked {
                 demand.claims.push(Claim {
                     container: placed.container.name.clone(),
@@ -185,6 +186,11 @@ impl Demand {
                     slots_path: slot.path,
                     parts: parts.clone(),
                 });
+            }
+            // Once for the container, whatever it asks for.
+            if let Some(claim) = demand.claims.get(before) {
+                let undivided = load::heads::findings(claim);
+                demand.findings.extend(undivided);
             }
         }
         if loads && demand.asks() {

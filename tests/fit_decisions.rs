@@ -572,3 +572,25 @@ fn a_device_of_unknown_size_and_a_pod_without_a_device_are_not_estimated() {
     let both = pod_of("both", json!([serving(&LARGE, GPU, 1)["spec"]["containers"][0]]));
     assert!(has(&whole(1).create(&both), Code::Vg701));
 }
+
+#[test]
+fn a_tensor_parallel_size_must_divide_the_heads() {
+    let object = |tensor: &str, model: &str| {
+        serving(&["--model", model, "--max-model-len=4096", "-tp", tensor], GPU, 8)
+    };
+    let mut cluster = whole(8);
+    let verdict = cluster.create(&object("6", "meta-llama/Llama-2-13b-chat-hf"));
+    assert!(verdict.admit);
+    let found = finding(&verdict, Code::Vg110);
+    assert_eq!(
+        found.message,
+        "container server: tensor parallel 6 does not divide the 40 attention heads of llama-2-13b; 5 and 8 do"
+    );
+    assert_eq!(found.severity, Severity::Warning);
+    let silent = |tensor: &str, model: &str| !has(&whole(8).create(&object(tensor, model)), Code::Vg110);
+    assert!(silent("8", "meta-llama/Llama-2-13b-chat-hf"));
+    assert!(silent("1", "meta-llama/Llama-2-13b-chat-hf"));
+    // Nobody knows the heads of these.
+    assert!(silent("6", "example-org/chat"));
+    assert!(silent("6", "/models/Llama-2-13b-chat-hf"));
+}

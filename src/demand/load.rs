@@ -20,6 +20,7 @@ use crate::units::Fraction;
 use crate::workload::pod::Pod;
 
 mod annotation;
+pub(super) mod heads;
 
 pub(crate) use annotation::Annotations;
 

@@ -8,8 +8,10 @@ use tracing_subscriber::EnvFilter;
 use super::args::{Ledger as LedgerKind, Serve};
 use super::output::Paint;
 use super::{Failure, output, policies, state, top};
+use crate::device::catalogue::Catalogue as Products;
 use crate::document::DeviceRow;
 use crate::ledger::Ledger;
+use crate::model::Catalogue as Models;
 use crate::server::backend::Clock;
 use crate::server::{
     Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage,
@@ -42,6 +44,8 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
         // Colours in a file or a log collector are noise.
         .with_ansi(Paint::for_stderr())
         .init();
+    // Parsing them takes milliseconds, which the first review should not wait for.
+    let _ = (Models::embedded(), Products::embedded());
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

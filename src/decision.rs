@@ -253,7 +253,7 @@ fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
             .filter_map(|(claim, part)| match &part.amount {
                 Amount::Unknown { code, .. } => Some((claim.container.clone(), *code)),
                 Amount::Uncapped { .. } => Some((claim.container.clone(), Code::Vg206)),
-                Amount::OfTotal { .. } | Amount::Absolute(_) => None,
+                Amount::OfTotal { .. } | Amount::Absolute(_) | Amount::Estimated { .. } => None,
             })
             .collect()
     };

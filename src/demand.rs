@@ -36,6 +36,13 @@ pub enum Amount {
     },
     /// A stated number of MiB.
     Absolute(Mib),
+    /// What a model and options that state everything come to at most, the process itself included.
+    Estimated {
+        /// On devices from Ampere on.
+        usual: Mib,
+        /// On older ones, whose attention needs more.
+        before_ampere: Mib,
+    },
     /// It cannot be told; the code says why (VG101, VG102 or VG106).
     Unknown {
         /// The code under which it is reported.
@@ -157,20 +164,19 @@ impl Demand {
             for reading in &readings {
                 demand.findings.extend(reading.findings.iter().cloned());
             }
-            let annotated = loads
-                .then(|| annotations.model(pod, &placed.container.name))
-                .flatten()
+            let annotated = annotations
+                .model(pod, &placed.container.name)
                 .filter(|_| readings.len() == 1);
             let models = policies.models(namespace_labels, &pod.metadata.labels);
             let parts: Vec<Part> = readings
                 .iter()
                 .filter_map(|reading| {
-                    let load = || {
-                        loads
-                            .then(|| Load::read(reading, pod, placed, sources, models, annotated))
-                            .flatten()
-                    };
-                    part(reading, &placed, load)
+                    // An amount that only the model tells is needed in any case.
+                    let is_estimated = reading.memory.kind == MemoryKind::Estimated;
+                    let load = (loads || is_estimated)
+                        .then(|| Load::read(reading, pod, placed, sources, models, annotated))
+                        .flatten();
+                    part(reading, &placed, load, loads)
                 })
                 .collect();
             engines.push((placed.container.name.as_str(), parts.len()));
@@ -233,8 +239,14 @@ impl Demand {
     }
 }
 
-fn part(reading: &Reading, placed: &Placed<'_>, load: impl FnOnce() -> Option<Load>) -> Option<Part> {
-    let amount = amount(reading)?;
+fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: bool) -> Option<Part> {
+    let estimated = load
+        .as_ref()
+        .filter(|_| reading.memory.kind == MemoryKind::Estimated);
+    let amount = match estimated.and_then(Load::estimated) {
+        Some(estimated) => estimated,
+        None => amount(reading)?,
+    };
     let path = if reading.memory.path.as_str().is_empty() {
         placed.path()
     } else {
@@ -249,7 +261,7 @@ fn part(reading: &Reading, placed: &Placed<'_>, load: impl FnOnce() -> Option<Lo
         ranks: reading.parallelism.devices.max(1),
         path,
         edit: reading.fraction_edit.clone(),
-        load: load().map(Arc::new),
+        load: load.filter(|_| keeps_load).map(Arc::new),
     })
 }
 

@@ -594,3 +594,30 @@ fn a_tensor_parallel_size_must_divide_the_heads() {
     assert!(silent("6", "example-org/chat"));
     assert!(silent("6", "/models/Llama-2-13b-chat-hf"));
 }
+
+#[test]
+fn engines_that_state_everything_may_share_a_device() {
+    let tei = |model: &str| {
+        pod_of(
+            "embed",
+            json!([{
+                "name": "server",
+                "image": "ghcr.io/huggingface/text-embeddings-inference:89-1.8",
+                "args": ["--model-id", model],
+                "resources": {"limits": {GPU: "1"}},
+            }]),
+        )
+    };
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-L4", 23_034, 1, 4);
+    // Three and a half GiB at most for each: five would be more than 0.90 of an L4.
+    let verdict = cluster.create(&tei("BAAI/bge-m3"));
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert!(!has(&verdict, Code::Vg206));
+    let row = &verdict.placement[0];
+    assert!(row.promised > vramgate::units::Mib::new(1_100), "{row:?}");
+    assert!(row.promised < vramgate::units::Mib::new(6_000), "{row:?}");
+    // What nobody knows has no bound.
+    let verdict = cluster.create(&tei("example-org/embedder"));
+    assert!(!verdict.admit && has(&verdict, Code::Vg206));
+}

@@ -203,7 +203,10 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
                     code: Code::Vg101 | Code::Vg102,
                     ..
                 } => false,
-                Amount::Unknown { .. } | Amount::Absolute(_) | Amount::Uncapped { .. } => continue,
+                Amount::Unknown { .. }
+                | Amount::Absolute(_)
+                | Amount::Estimated { .. }
+                | Amount::Uncapped { .. } => continue,
             };
             let Some(edit) = part.edit.clone() else { continue };
             part.amount = Amount::OfTotal {

@@ -16,8 +16,11 @@ use crate::model::config_json;
 use crate::model::name::{Found, How, find_only};
 use crate::model::{Confidence, Dtype, Format, Model, Told};
 use crate::policy::{OwnModels, Stated};
-use crate::units::Fraction;
+use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
+
+/// A device that is larger than any, where an estimate does not hang on it.
+const NOMINAL: Mib = Mib::new(1 << 24);
 
 mod annotation;
 pub(super) mod heads;
@@ -130,7 +133,7 @@ impl Load {
             by_name(name, models, Way::Name).map(|draft| draft.model)
         });
         // The device is asked for later, so that one reading serves all kinds of nodes.
-        let nowhere = Device::exactly(crate::units::Mib::ZERO, footprint::Class::default());
+        let nowhere = Device::exactly(Mib::ZERO, footprint::Class::default());
         let Plan {
             engine,
             releases,
@@ -240,6 +243,33 @@ impl Load {
 
     fn knows_length(&self) -> bool {
         matches!(self.length, Length::Tokens(_) | Length::Auto) || self.known.positions > 1
+    }
+
+    /// What an engine that states everything but has no bound of its own takes of each device at most, the process itself
+    /// included. `None` where the model or its facts are not certain.
+    pub(super) fn estimated(&self) -> Option<Amount> {
+        if !self.way().is_certain() || self.confidence() == Confidence::Unverified {
+            return None;
+        }
+        // Nothing of it hangs on the size of the device.
+        let most = |before_ampere: bool| {
+            let class = footprint::Class {
+                before_ampere,
+                ..footprint::Class::default()
+            };
+            let nominal = Device::exactly(NOMINAL, class);
+            let estimate = footprint::estimate(&self.plan(&Amount::Absolute(NOMINAL), nominal)).ok()?;
+            let bytes = [
+                estimate.used().upper(),
+                estimate.need.upper(),
+                estimate.outside.upper(),
+            ];
+            Some(Mib::from_bytes_up(bytes.into_iter().fold(0, u64::saturating_add)))
+        };
+        Some(Amount::Estimated {
+            usual: most(false)?,
+            before_ampere: most(true)?,
+        })
     }
 
     /// What is to be estimated on a device, by the least that is known of the model.

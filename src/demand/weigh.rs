@@ -188,11 +188,12 @@ fn part_share(
             }
             sized(fraction.share(), pool, overhead, rules.device)
         }
-        Amount::Absolute(mib) => {
+        Amount::Absolute(_) | Amount::Estimated { .. } => {
+            let mib = amount_on(&part.amount, pool);
             if let Some(total) = pool.total {
                 let share =
-                    Share::ratio_up(*mib, total).max(with_overhead(*mib, Mib::ZERO, pool, rules.device));
-                (*mib, Mib::ZERO, share)
+                    Share::ratio_up(mib, total).max(with_overhead(mib, Mib::ZERO, pool, rules.device));
+                (mib, Mib::ZERO, share)
             } else {
                 let why =
                     format!("its {mib} are part of a device whose size no label and no catalogue tells");
@@ -201,6 +202,18 @@ fn part_share(
         }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+    }
+}
+
+/// MiB that are stated or estimated, on the devices of a pool.
+fn amount_on(amount: &Amount, pool: &Pool) -> Mib {
+    match amount {
+        Amount::Absolute(mib) => *mib,
+        Amount::Estimated { usual, before_ampere } => {
+            let is_old = fit::device(pool).is_some_and(|device| device.class.before_ampere);
+            if is_old { *before_ampere } else { *usual }
+        }
+        Amount::OfTotal { .. } | Amount::Unknown { .. } | Amount::Uncapped { .. } => Mib::ZERO,
     }
 }
 
@@ -247,9 +260,10 @@ fn exclusive_share(
             findings.extend(own_device(part, claim, pool, rules.pod, overhead));
             (fraction.of(total), overhead, fraction.share())
         }
-        Amount::Absolute(mib) => {
+        Amount::Absolute(_) | Amount::Estimated { .. } => {
             findings.extend(own_device(part, claim, pool, rules.pod, Mib::ZERO));
-            (*mib, Mib::ZERO, Share::ratio_up(*mib, total).min(Share::WHOLE))
+            let mib = amount_on(&part.amount, pool);
+            (mib, Mib::ZERO, Share::ratio_up(mib, total).min(Share::WHOLE))
         }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
         Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
@@ -270,7 +284,8 @@ fn own_device(part: &Part, claim: &Claim, pool: &Pool, policy: &Policy, overhead
             (fraction.of(total), format!("{fraction} of it"))
         }
         Amount::Absolute(mib) => (*mib, "its amount".to_owned()),
-        Amount::Unknown { .. } | Amount::Uncapped { .. } => return None,
+        // What was estimated is compared as a model (VG701), with its interval.
+        Amount::Estimated { .. } | Amount::Unknown { .. } | Amount::Uncapped { .. } => return None,
     };
     let needed = request.plus(overhead);
     if needed <= total {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 mod catalogue;
+mod check;
 pub mod config_json;
 pub mod files;
 mod format;
@@ -19,6 +20,7 @@ pub mod name;
 pub mod safetensors;
 
 pub use catalogue::Catalogue;
+pub use check::{ModelError, check};
 pub use format::{Format, Told, UnknownFormat};
 
 /// One model.

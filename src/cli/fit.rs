@@ -9,7 +9,7 @@ use crate::device::catalogue::Catalogue as Products;
 use crate::document::FitDocument;
 use crate::engine::{Engine, Releases};
 use crate::fit::{Named, Question, Verdict, ask};
-use crate::model::{Catalogue, Format, Model, Told};
+use crate::model::{Catalogue, Format, Model, Told, check};
 
 mod bar;
 mod score;
@@ -172,6 +172,7 @@ fn entries(name: &str, bytes: &[u8]) -> Result<Vec<Model>, Failure> {
         if model.id.trim().is_empty() {
             return Err(fail(format!("[{index}].id: is empty")));
         }
+        check(&model).map_err(|error| Failure::new(format!("{name}: [{index}].{error}")))?;
         models.push(model);
     }
     Ok(models)

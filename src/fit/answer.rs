@@ -15,7 +15,7 @@ use crate::finding::Code;
 use crate::footprint::{Plan, Unknown};
 use crate::message::cut;
 use crate::model::name::{Found, find};
-use crate::model::{Catalogue, Told};
+use crate::model::{Catalogue, Model, Told};
 
 /// Longest text of a finding that is told as a note.
 const LONGEST_NOTE: usize = 400;
@@ -130,6 +130,9 @@ pub fn ask(question: &Question<'_>) -> Result<Fitting, AskError> {
         &reading,
         &mut notes,
     );
+    if let Ok(known) = &known {
+        about_model(&reading, &known.model, &mut notes);
+    }
     let figures = known.and_then(|known| figures(question, &reading, &known));
     let (verdict, reason, figures) = match figures {
         Ok(figures) => {
@@ -224,6 +227,41 @@ fn about_reading(reading: &Reading, question: &Question<'_>, notes: &mut Vec<Str
             "the release of {} is not known, so bounds and defaults of several releases count; give --engine-version",
             question.engine
         ));
+    }
+}
+
+/// What the engine refuses of a model, whatever its memory.
+fn about_model(reading: &Reading, model: &Model, notes: &mut Vec<String>) {
+    let engine = reading.engine;
+    let tensor = reading.parallelism.tensor.max(1);
+    let heads = model.num_attention_heads;
+    // SGLang divides the heads by fewer ranks where replicas share them.
+    let divides = match engine {
+        Engine::Vllm | Engine::Tgi => true,
+        Engine::Sglang => reading.parallelism.data <= 1,
+        _ => false,
+    };
+    if divides && !heads.is_multiple_of(tensor) {
+        notes.push(format!(
+            "{heads} attention heads cannot be divided by the tensor parallel size {tensor}, and {engine} does not start \
+             so; give a size that divides them"
+        ));
+    }
+    let declared = model.max_position_embeddings;
+    let asked = reading.max_model_len.and_then(|asked| u64::try_from(asked).ok());
+    if let Some(asked) = asked.filter(|asked| *asked > declared)
+        && matches!(engine, Engine::Vllm | Engine::Sglang)
+    {
+        notes.push(format!(
+            "the model declares a context of {declared} tokens and {asked} are asked for: {engine} does not start so \
+             unless the model's configuration scales its positions or a variable allows longer contexts"
+        ));
+    }
+    if reading.max_model_len == Some(-1) {
+        notes.push(
+            "the longest context is what the pool holds; for the start one block of the cache is enough"
+                .to_owned(),
+        );
     }
 }
 

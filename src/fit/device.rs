@@ -75,6 +75,10 @@ impl Named {
             if name.is_empty() {
                 return Err(fail("has no product before its total".to_owned()));
             }
+            if name.contains('=') {
+                return Err(fail("has more than one total".to_owned()));
+            }
+            whole(name).map_err(fail)?;
             return Ok(with_total(catalogue, name, total));
         }
         if trimmed.starts_with(|first: char| first.is_ascii_digit() || matches!(first, '-' | '+'))
@@ -89,6 +93,7 @@ impl Named {
                 notes: Vec::new(),
             });
         }
+        whole(trimmed).map_err(fail)?;
         looked_up(catalogue, trimmed).map_err(fail)
     }
 
@@ -120,6 +125,23 @@ fn parts(name: &str) -> (Option<&str>, &str) {
     }
 }
 
+/// Refuses `@` without a profile before it or a product behind it, and a second one.
+fn whole(name: &str) -> Result<(), String> {
+    let Some((profile, product)) = name.split_once('@') else {
+        return Ok(());
+    };
+    if profile.trim().is_empty() {
+        return Err("has no MIG profile before the @".to_owned());
+    }
+    if product.trim().is_empty() {
+        return Err("has no product behind the @".to_owned());
+    }
+    if product.contains('@') {
+        return Err("has more than one @".to_owned());
+    }
+    Ok(())
+}
+
 fn with_total(catalogue: &Catalogue, name: &str, total: Mib) -> Named {
     let (profile, base) = parts(name);
     let product = catalogue.product(base);
@@ -146,11 +168,20 @@ fn with_total(catalogue: &Catalogue, name: &str, total: Mib) -> Named {
             product.memory.get(),
             total.get()
         )),
-        (Some(product), Some(profile)) if product.profile(profile).is_none() => notes.push(format!(
-            "{} has no MIG profile {profile}; {} MiB are taken as written",
-            product.id,
-            total.get()
-        )),
+        (Some(product), Some(profile)) => match product.profile(profile) {
+            None => notes.push(format!(
+                "{} has no MIG profile {profile}; {} MiB are taken as written",
+                product.id,
+                total.get()
+            )),
+            Some(found) if is_apart(total, found.memory, found.memory) => notes.push(format!(
+                "{profile} of {} usually has {} MiB; {} MiB are taken as written",
+                product.id,
+                found.memory.get(),
+                total.get()
+            )),
+            Some(_) => {}
+        },
         (None, _) => notes.push(format!(
             "{base} is not in the catalogue of products; its name tells its class and {} MiB are taken as written",
             total.get()
@@ -169,7 +200,12 @@ fn with_total(catalogue: &Catalogue, name: &str, total: Mib) -> Named {
 
 /// Whether a total is more than a tenth away from every total of a product: CUDA, ECC and the driver take less.
 fn is_odd(product: &Product, total: Mib) -> bool {
-    total.times(10) > product.highest_memory().times(11) || total.times(10) < product.lowest_memory().times(9)
+    is_apart(total, product.lowest_memory(), product.highest_memory())
+}
+
+/// Whether a total is more than a tenth below the lowest or above the highest that is usual.
+fn is_apart(total: Mib, lowest: Mib, highest: Mib) -> bool {
+    total.times(10) > highest.times(11) || total.times(10) < lowest.times(9)
 }
 
 fn looked_up(catalogue: &Catalogue, name: &str) -> Result<Named, String> {
@@ -226,7 +262,8 @@ fn no_profile(product: &Product, name: &str) -> String {
     }
 }
 
-/// Products that a name may stand for: those that hold it or stand within it, else the one that is spelt most like it.
+/// Products that a name may stand for: those that hold it, else those that stand within it, else the one that is spelt
+/// most like it.
 fn near(catalogue: &Catalogue, name: &str) -> String {
     let bare = |text: &str| -> String {
         let letters = text.chars().filter(char::is_ascii_alphanumeric);
@@ -236,10 +273,11 @@ fn near(catalogue: &Catalogue, name: &str) -> String {
     let ids = || catalogue.products().iter().map(|product| product.id.as_str());
     let mut found: Vec<&str> = Vec::new();
     if wanted.len() >= 2 {
-        found.extend(ids().filter(|id| {
-            let id = bare(id);
-            id.contains(&wanted) || wanted.contains(&id)
-        }));
+        found.extend(ids().filter(|id| bare(id).contains(&wanted)));
+        // `a10` stands within `a100`, and is another product.
+        if found.is_empty() {
+            found.extend(ids().filter(|id| wanted.contains(&bare(id))));
+        }
     }
     if found.is_empty() {
         let words: Vec<String> = name

@@ -4,7 +4,7 @@ use super::device::Named;
 use crate::device::catalogue::Catalogue;
 use crate::footprint::inverse::{self, Surely};
 use crate::footprint::{Answer, Unknown};
-use crate::footprint::{Estimate, Interval, Plan, estimate};
+use crate::footprint::{Estimate, Interval, Length, Plan, estimate};
 use crate::units::{Fraction, Mib};
 
 /// Parts that are told as activations, by the engines' names for them.
@@ -46,6 +46,14 @@ impl Figures {
             .as_ref()
             .and_then(|product| inverse::smallest_profile(plan, product, Surely::Fits));
         let product = inverse::smallest_product(plan, products.products(), Surely::Fits);
+        // Where the engine shortens the context, what is needed is one block, and no request.
+        let sequences = if plan.length == Length::Auto {
+            let mut whole = plan.clone();
+            whole.length = Length::Declared;
+            inverse::sequences(&self::estimate(&whole)?)
+        } else {
+            inverse::sequences(&estimate)
+        };
         Ok(Self {
             free: plan.device.total.less(taken),
             longest: inverse::longest(plan, Surely::Fits),
@@ -53,7 +61,7 @@ impl Figures {
             smallest_fraction: inverse::smallest_fraction(plan, Surely::Fits).filter(|_| has_fraction),
             largest_fraction: inverse::largest_fraction(plan).filter(|_| has_fraction),
             has_fraction,
-            sequences: inverse::sequences(&estimate),
+            sequences,
             smallest_profile: profile.map(|profile| profile.name.clone()),
             smallest_product: product.map(|product| product.id.clone()),
             estimate,

@@ -118,12 +118,17 @@ fn format(
     match stated {
         Some(Told::Format(format)) => return Ok(format),
         Some(Told::Unsized) => return Err(UNSIZED.to_owned()),
-        Some(Told::Checkpoint) | None => {}
+        Some(Told::Checkpoint | Told::Packed) | None => {}
     }
+    let mut packed = (stated == Some(Told::Packed)).then_some("--quantization");
     let option = match reading.quantization.as_deref() {
         Some(text) => match Format::parse(text) {
             Ok(Told::Format(format)) => Some((format, text)),
             Ok(Told::Checkpoint) => None,
+            Ok(Told::Packed) => {
+                packed = Some(text);
+                None
+            }
             Ok(Told::Unsized) => return Err(format!("{text:?}: {UNSIZED}")),
             Err(error) => return Err(error.to_string()),
         },
@@ -144,6 +149,13 @@ fn format(
         (Some(named), None) => Ok(named),
         (None, Some((option, _))) => Ok(option),
         (None, None) => {
+            let released = model.released.filter(|format| format.is_packed());
+            if let (Some(told), None) = (packed, released) {
+                return Err(format!(
+                    "{told}: the checkpoint tells how its weights are packed, and the model's name does not; give its format \
+                     with --quantization, such as fp8, w8a8-int8 or w4a16"
+                ));
+            }
             let from_load_format = match reading.serving.load_format.as_deref() {
                 Some("bitsandbytes") => Some(Format::Bnb4),
                 Some("gguf") => Some(Format::Gguf),

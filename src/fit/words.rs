@@ -3,7 +3,8 @@
 use super::figures::Figures;
 use crate::engine::{Reading, Releases, Version};
 use crate::finding::Code;
-use crate::footprint::{Answer, Interval};
+use crate::footprint::{Answer, Estimate, Interval};
+use crate::units::Mib;
 
 /// Fewer devices than ranks.
 pub(super) fn too_few(ranks: u32, devices: u32) -> String {
@@ -18,18 +19,21 @@ pub(super) fn too_few(ranks: u32, devices: u32) -> String {
 pub(super) fn reason(figures: &Figures, reading: &Reading) -> String {
     let estimate = &figures.estimate;
     let need = range(estimate.need);
-    let length = estimate.length;
+    let length = estimate.asked;
     let lower = floor_mib(estimate.pool.lower);
     let upper = floor_mib(estimate.pool.upper);
+    if let Some(text) = stated_pool(estimate, lower, upper) {
+        return text;
+    }
     let caches = estimate.need.upper() > 0;
+    let before = if caches { " before any KV cache" } else { "" };
     match estimate.answer {
         Answer::Fits if caches => format!(
             "one request of {length} tokens needs {need} MiB of KV cache, and at least {lower} MiB are left for it"
         ),
         Answer::Fits => format!("nothing is cached between tokens, and at least {lower} MiB are left"),
         Answer::DoesNotFit if upper < 0 => format!(
-            "weights and what else the engine holds take at least {} MiB, and it may use {} MiB: {} MiB are missing \
-             before any KV cache",
+            "weights and what else the engine holds take at least {} MiB, and it may use {} MiB: {} MiB are missing{before}",
             estimate.used().lower_mib().get(),
             estimate.budget_mib().get(),
             upper.unsigned_abs()
@@ -38,11 +42,31 @@ pub(super) fn reason(figures: &Figures, reading: &Reading) -> String {
             "one request of {length} tokens needs at least {} MiB of KV cache, and at most {upper} MiB are left for it",
             estimate.need.lower_mib().get()
         ),
+        Answer::Doubtful if !caches && estimate.pool.lower < 0 => format!(
+            "nothing is cached between tokens, and by the estimates of weights and activations {lower} to {upper} MiB are left"
+        ),
         Answer::Doubtful if estimate.pool.lower < i128::from(estimate.need.upper()) => format!(
             "one request of {length} tokens needs {need} MiB of KV cache, and {lower} to {upper} MiB are left for it"
         ),
         Answer::Doubtful => beside(figures, reading),
     }
+}
+
+/// A pool of a stated size that is not there, or perhaps not.
+fn stated_pool(estimate: &Estimate, lower: i64, upper: i64) -> Option<String> {
+    let stated = estimate.stated_pool?;
+    let size = Mib::from_bytes_up(stated).get();
+    if estimate.pool.upper < i128::from(stated) {
+        return Some(format!(
+            "the arguments state a KV cache of {size} MiB, and beside everything else at most {upper} MiB are left for it"
+        ));
+    }
+    (estimate.pool.lower < i128::from(stated)).then(|| {
+        format!(
+            "the arguments state a KV cache of {size} MiB, and beside everything else {lower} to {upper} MiB are left \
+             for it"
+        )
+    })
 }
 
 /// The pool is large enough, and something else is not sure.

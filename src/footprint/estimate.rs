@@ -49,6 +49,10 @@ pub struct Estimate {
     pub row_bytes: u64,
     /// What one request of the longest context needs.
     pub need: Interval,
+    /// Tokens of which `need` is: the longest context, or one block where the engine shortens it to what fits.
+    pub asked: u64,
+    /// The pool that the invocation states and that must be had whole, in bytes.
+    pub stated_pool: Option<u64>,
     /// The longest context in tokens.
     pub length: u64,
     /// Tokens that the pool holds: by its lower, usual and upper size.
@@ -81,9 +85,9 @@ pub(super) struct Frame {
 /// What bounds an engine's memory.
 #[derive(Clone, Debug)]
 pub(super) enum Bound {
-    /// A budget of so much of the device, as the label tells its total and as the engine sees it at least; the pool is
-    /// what is left of it.
-    Budget { most: u64, least: u64 },
+    /// A budget of so much of the device: as the label tells its total, as the engine sees it at least, and of that by
+    /// the smallest fraction that is possible; the pool is what is left of it.
+    Budget { most: u64, usual: u64, least: u64 },
     /// A pool of so many bytes, taken whatever is left: what must hold is the sum.
     Pool(u64),
     /// A budget that the engine works out when it starts, known between bounds; the pool is what is left of it.
@@ -135,13 +139,14 @@ fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
 impl Bound {
     /// The plan's fraction of its device.
     pub(super) fn of_total(plan: &Plan<'_>) -> Result<Self, Unknown> {
-        let Some(fraction) = &plan.fraction else {
+        let (Some(fraction), Some(least)) = (&plan.fraction, plan.least_fraction()) else {
             return Err(Unknown::new("its memory fraction is not known"));
         };
-        let of = |total: Mib| bytes(fraction.of(total));
+        let least_total = plan.device.least_total.min(plan.device.total);
         Ok(Self::Budget {
-            most: of(plan.device.total),
-            least: of(plan.device.least_total.min(plan.device.total)),
+            most: bytes(fraction.of(plan.device.total)),
+            usual: bytes(fraction.of(least_total)),
+            least: bytes(least.of(least_total)),
         })
     }
 }
@@ -184,15 +189,16 @@ fn settle(plan: &Plan<'_>, frame: Frame) -> Estimate {
     };
     let total = bytes(plan.device.least_total.min(plan.device.total));
     let (budget, beside) = match &frame.bound {
-        Bound::Budget { most, least } => (*most, total.saturating_sub(*least)),
+        Bound::Budget { most, usual, .. } => (*most, total.saturating_sub(*usual)),
         Bound::Between(budget) => (budget.expected(), total.saturating_sub(budget.upper())),
         Bound::Pool(_) | Bound::Device | Bound::OfRest(_) => (bytes(plan.device.total), u64::MAX),
     };
     // A pool of a stated size must be had whole.
-    let stated = match &frame.bound {
-        Bound::Pool(pool) => *pool,
-        _ => 0,
+    let stated_pool = match &frame.bound {
+        Bound::Pool(pool) => Some(*pool),
+        _ => None,
     };
+    let stated = stated_pool.unwrap_or(0);
     let answer = if pool.upper < i128::from(starts_with.max(stated)) {
         if frame.adapts {
             Answer::Doubtful
@@ -211,6 +217,8 @@ fn settle(plan: &Plan<'_>, frame: Frame) -> Estimate {
         pool,
         row_bytes,
         need,
+        asked,
+        stated_pool,
         length,
         tokens: (tokens(pool.lower), tokens(pool.expected), tokens(pool.upper)),
         answer,
@@ -238,9 +246,9 @@ fn pool(plan: &Plan<'_>, frame: &Frame) -> Pool {
         upper: left(bytes(total), all.lower()),
     };
     match &frame.bound {
-        Bound::Budget { most, least } => Pool {
+        Bound::Budget { most, usual, least } => Pool {
             lower: left(*least, used.expected()) - inside - shifting,
-            expected: left(*least, used.expected()),
+            expected: left(*usual, used.expected()),
             upper: left(*most, used.lower()) + shifting,
         },
         Bound::Between(budget) => Pool {

@@ -315,6 +315,7 @@ pub(super) fn plan(model: &Model, format: Format, engine: Engine, mib: u64) -> P
         data: 1,
         devices: 1,
         fraction: None,
+        fraction_is_default: false,
         length: Length::Declared,
         positions: model.max_position_embeddings,
         dtype: None,

@@ -64,6 +64,7 @@ pub fn smallest_fraction(plan: &Plan<'_>, surely: Surely) -> Option<Fraction> {
         let mut changed = plan.clone();
         changed.serving.kv_cache_bytes = None;
         changed.fraction = Some(Fraction::from_ppm(ppm)?);
+        changed.fraction_is_default = false;
         Some(changed)
     };
     // A fraction that leaves no room for what lies outside is doubtful again, so the search ends below it.
@@ -80,6 +81,7 @@ pub fn smallest_fraction(plan: &Plan<'_>, surely: Surely) -> Option<Fraction> {
 pub fn largest_fraction(plan: &Plan<'_>) -> Option<Fraction> {
     let stated = Plan {
         fraction: Some(Fraction::one()),
+        fraction_is_default: false,
         ..plan.clone()
     };
     let outside = outside(&stated).ok()?.expected_mib();

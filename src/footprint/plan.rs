@@ -6,7 +6,7 @@ use super::device::Device;
 use super::interval::Interval;
 use super::shape::Parts;
 use super::{Unknown, vllm};
-use crate::engine::{Engine, MemoryKind, Reading, Releases, Serving, Version};
+use crate::engine::{Engine, MemoryKind, MemorySource, Reading, Releases, Serving, Version};
 use crate::model::{Dtype, Format, Model};
 use crate::units::Fraction;
 
@@ -111,6 +111,8 @@ pub struct Plan<'a> {
     pub devices: u32,
     /// The part of the device that the engine may use, in the engine's own sense; `None` where it has no such option.
     pub fraction: Option<Fraction>,
+    /// Whether that is the release's default: where several releases are possible, it is the largest of theirs.
+    pub fraction_is_default: bool,
     /// The longest context.
     pub length: Length,
     /// Tokens of context that the model's configuration declares under the name in use.
@@ -186,6 +188,7 @@ impl<'a> Plan<'a> {
             data: parallelism.data.max(1),
             devices: parallelism.devices.max(1),
             fraction: fraction(reading),
+            fraction_is_default: reading.memory.source == MemorySource::Default,
             length,
             positions: model.max_position_embeddings,
             dtype,
@@ -208,6 +211,20 @@ impl<'a> Plan<'a> {
         plan.serving.adapters = None;
         plan.serving.cpu_offload_bytes = None;
         plan
+    }
+
+    /// The smallest fraction with which the engine may start: defaults differ by release.
+    pub(super) fn least_fraction(&self) -> Option<Fraction> {
+        let fraction = self.fraction.clone()?;
+        if self.fraction_is_default && self.engine == Engine::Vllm {
+            return Some(vllm::least_default_fraction(self, fraction));
+        }
+        Some(fraction)
+    }
+
+    /// Ranks that share one copy of the model: tensor times pipeline.
+    pub(super) fn ranks(&self) -> u64 {
+        u64::from(self.tensor.max(1)).saturating_mul(u64::from(self.pipeline.max(1)))
     }
 
     pub(super) fn tensor(&self) -> u64 {

@@ -7,6 +7,7 @@ use super::interval::{Interval, product, scaled};
 use super::plan::{Length, Plan};
 use super::weights::{adapter_width, draft_layer, weights};
 use crate::engine::{Engine, Version};
+use crate::units::Fraction;
 
 const GIB: u64 = 1 << 30;
 /// Hundredths of a GiB.
@@ -33,6 +34,11 @@ const ONLY_NEW_CORE: Version = Version::new(0, 11, 0);
 const CUTS_LONG: Version = Version::new(0, 5, 4);
 /// The first release that takes its estimate of the graphs from the pool.
 pub(super) const ESTIMATES_GRAPHS: Version = Version::new(0, 21, 0);
+
+/// The first release whose default fraction is 0.92; 0.9 before.
+const LARGER_FRACTION: Version = Version::new(0, 20, 0);
+/// The default fraction before, in millionths.
+const SMALLER_FRACTION_PPM: u32 = 900_000;
 
 /// The parts of a start.
 pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
@@ -100,6 +106,14 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         // A draft model of unknown size could be anything.
         open: has_draft && drafts.is_some_and(|draft| draft.model.is_some()) && plan.draft.is_none(),
     })
+}
+
+/// The smallest default fraction of the releases that are possible; `fraction` is the largest of them.
+pub(super) fn least_default_fraction(plan: &Plan<'_>, fraction: Fraction) -> Fraction {
+    match Fraction::from_ppm(SMALLER_FRACTION_PPM) {
+        Some(smaller) if !plan.is_from(LARGER_FRACTION) && smaller.ppm() < fraction.ppm() => smaller,
+        _ => fraction,
+    }
 }
 
 /// Whether the old core runs; `None` where it depends on what is not known.
@@ -184,7 +198,7 @@ pub(super) fn batch_tokens(plan: &Plan<'_>) -> Interval {
 /// What lies inside the budget without being PyTorch's: the communicator's buffers by ranks. Measured: 0.01 to 0.35 GiB
 /// on one device, 0.5 to 0.75 on two, 0.2 to 1.7 on four, 1.8 to 2.1 on eight.
 pub(super) fn non_torch(plan: &Plan<'_>) -> Interval {
-    let (lower, expected, upper) = match u64::from(plan.tensor) * u64::from(plan.pipeline) {
+    let (lower, expected, upper) = match plan.ranks() {
         0 | 1 => (0, 14, 30),
         2 => (20, 65, 80),
         3 | 4 => (20, 140, 175),
@@ -206,7 +220,7 @@ pub(super) fn graphs_inside(plan: &Plan<'_>) -> Interval {
 /// What the process takes outside of its budget: the CUDA context and the communicator, and graphs where they lie
 /// outside. Measured contexts: 0.41 to 0.61 GiB on one device, 0.9 to 1.54 on several.
 pub(super) fn outside(plan: &Plan<'_>) -> Interval {
-    let context = if plan.tensor > 1 {
+    let context = if plan.ranks() > 1 {
         Interval::new(80 * CENTI, 110 * CENTI, 155 * CENTI)
     } else {
         Interval::new(40 * CENTI, 50 * CENTI, 62 * CENTI)
@@ -219,7 +233,7 @@ pub(super) fn outside(plan: &Plan<'_>) -> Interval {
 
 /// The least that must be left of the device beside the budget: the context of the process.
 pub(super) fn context(plan: &Plan<'_>) -> u64 {
-    let usual = if plan.tensor > 1 { 80 } else { 50 } * CENTI;
+    let usual = if plan.ranks() > 1 { 80 } else { 50 } * CENTI;
     // A context grows with the device: those of 8 GB and less have smaller ones.
     usual.min(bytes(plan.device.least_total) / SMALLEST_CONTEXT)
 }

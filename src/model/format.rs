@@ -92,8 +92,11 @@ pub enum Format {
 pub enum Told {
     /// They have this format.
     Format(Format),
-    /// They have the format in which the checkpoint is stored: look at the name of the model (`compressed-tensors`).
+    /// They have the format in which the checkpoint is stored: look at the name of the model (`none`, `auto`).
     Checkpoint,
+    /// They are packed in the way that the checkpoint's own configuration tells: look at the name of the model, and where
+    /// that tells nothing, their size is unknown (`compressed-tensors`).
+    Packed,
     /// They have one whose bits follow from nothing that is stated (`exl2`): their size is unknown.
     Unsized,
 }
@@ -204,10 +207,9 @@ impl Format {
             "gguf-q8" => Told::Format(Self::GgufQ8_0),
             "bf16" | "bfloat16" | "fp16" => Told::Format(Self::Float16),
             "fp32" => Told::Format(Self::Float32),
-            "none" | "null" | "auto" | "hf" | "compressed-tensors" | "inc" | "torchao" | "moe-wna16"
-            | "quark" | "modelopt-mixed" | "modelslim" | "ipex" | "neuron-quant" | "unquant" => {
-                Told::Checkpoint
-            }
+            "none" | "null" | "auto" | "hf" | "unquant" => Told::Checkpoint,
+            "compressed-tensors" | "inc" | "torchao" | "moe-wna16" | "quark" | "modelopt-mixed"
+            | "modelslim" | "ipex" | "neuron-quant" => Told::Packed,
             "exl2" | "exl3" | "aqlm" | "hqq" | "qoq" | "bitblas" | "deepspeedfp" | "fp-quant" | "quip" => {
                 Told::Unsized
             }
@@ -315,9 +317,9 @@ mod tests {
             ("eetq", Told::Format(Format::Int8)),
             (" FP8 ", Told::Format(Format::Fp8)),
             ("gguf-q4", Told::Format(Format::GgufQ4K)),
-            ("compressed-tensors", Told::Checkpoint),
+            ("compressed-tensors", Told::Packed),
             ("none", Told::Checkpoint),
-            ("torchao", Told::Checkpoint),
+            ("torchao", Told::Packed),
             ("exl2", Told::Unsized),
         ] {
             assert_eq!(Format::parse(text), Ok(told), "{text}");

@@ -35,6 +35,50 @@ fn entries_stand_in_a_list_or_alone_in_yaml_or_json() {
 }
 
 #[test]
+fn sizes_that_no_model_has_are_told_with_file_place_and_field() {
+    let entry = "\
+- id: m
+  parameters: 8030261248
+  numHiddenLayers: 32
+  hiddenSize: 4096
+  numAttentionHeads: 32
+  numKeyValueHeads: 8
+  intermediateSize: 14336
+  vocabSize: 128256
+  maxPositionEmbeddings: 8192
+  torchDtype: bfloat16
+  source: s
+  confidence: verified
+";
+    assert_eq!(entries("f", entry.as_bytes()).unwrap().len(), 1);
+    for (from, to, told) in [
+        (
+            "numHiddenLayers: 32",
+            "numHiddenLayers: 0",
+            "own.yaml: [0].numHiddenLayers: is 0; write",
+        ),
+        (
+            "parameters: 8030261248",
+            "parameters: 0",
+            "own.yaml: [0].parameters: is 0; write",
+        ),
+        (
+            "parameters: 8030261248",
+            "parameters: 8",
+            "own.yaml: [0].parameters: is 8, and an embedding",
+        ),
+        (
+            "Embeddings: 8192",
+            "Embeddings: 0",
+            "own.yaml: [0].maxPositionEmbeddings: is 0; write",
+        ),
+    ] {
+        let text = error(&entry.replace(from, to));
+        assert!(text.starts_with(told), "{text}");
+    }
+}
+
+#[test]
 fn what_is_no_entry_is_told_with_file_field_and_remedy() {
     assert!(error("5").starts_with("own.yaml: is no list of models"));
     assert!(error("\u{0}").starts_with("own.yaml: is no list of models"));

@@ -110,7 +110,7 @@ fn parts(figures: &Figures, text: &mut String) {
     row("outside", estimate.outside, "taken outside of the budget");
     let caches = estimate.need.upper() > 0;
     if caches {
-        let length = estimate.length;
+        let length = estimate.asked;
         row(
             "one request",
             estimate.need,

@@ -90,6 +90,12 @@ fn profiles_stand_before_their_product_or_in_its_label() {
         odd.notes[0].starts_with("a100-80gb has no MIG profile 1g.99gb"),
         "{odd:?}"
     );
+    assert!(parse("1g.10gb@a100-80gb=9500").notes.is_empty());
+    let whole = parse("1g.10gb@a100-80gb=81920");
+    assert!(
+        whole.notes[0].starts_with("1g.10gb of a100-80gb usually has 9728 MiB; 81920 MiB are taken"),
+        "{whole:?}"
+    );
     assert!(parse("1g.9gb@Some GPU=9500").device.class.mig);
     assert!(error("1g.99gb@a100-80gb").contains("a100-80gb has 1g.10gb"));
     assert!(error("1g.10gb@l40s").contains("l40s has no MIG"));
@@ -111,7 +117,14 @@ fn what_is_no_device_is_an_error_of_bounded_length() {
         ("99999999999999999999999", "has a total above 16777216 MiB"),
         ("16777217", "has a total above 16777216 MiB"),
         ("a\u{1b}[2J=5", "cannot be printed"),
-        ("@", "is not in the catalogue"),
+        ("@", "has no MIG profile before the @"),
+        ("@h100-80gb-sxm", "has no MIG profile before the @"),
+        ("@h100-80gb-sxm=5", "has no MIG profile before the @"),
+        ("1g.10gb@", "has no product behind the @"),
+        ("1g.10gb@=500", "has no product behind the @"),
+        ("1g.10gb@1g.10gb@a100-80gb", "has more than one @"),
+        ("h100-80gb-sxm=81559=5", "has more than one total"),
+        ("a100", "did you mean a100-40gb, a100-80gb?"),
     ] {
         assert!(error(text).contains(part), "{text:?}: {}", error(text));
         assert!(error(text).contains("write a product such as"));

@@ -61,6 +61,9 @@ pub struct Gpu {
     pub count: Option<u32>,
 }
 
+/// What a file must be.
+const FORM: &str = "give a file of start-up logs: a list below `cases:`, each with the fields that tests/data/fit-cases.yaml explains";
+
 /// Why a file holds no cases.
 #[derive(Debug, Error)]
 pub enum CaseError {
@@ -103,7 +106,7 @@ pub fn read(text: &str) -> Result<Vec<Case>, CaseError> {
         cases: Vec<Case>,
     }
     let File { cases } =
-        serde_saphyr::from_str(text).map_err(|error| CaseError::Unreadable(error.to_string()))?;
+        serde_saphyr::from_str(text).map_err(|error| CaseError::Unreadable(format!("{error}\n{FORM}")))?;
     if cases.len() > MOST_CASES {
         return Err(CaseError::Unreadable(format!(
             "has more than {MOST_CASES} cases; split it"

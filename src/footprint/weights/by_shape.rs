@@ -108,7 +108,9 @@ pub(super) fn weights(plan: &Plan<'_>, parts: &Parts) -> Interval {
             let (lower, expected, upper) = if rank.tensor > 1 { several } else { one };
             around(whole, (lower, expected, upper))
         }
-        Format::Mxfp4 => {
+        // Published in this format, experts alone are packed; others pack what they like of a mixture, and all of a
+        // model without experts.
+        Format::Mxfp4 if parts.experts > 0 => {
             let at = |padding| {
                 rank.bytes(Bits {
                     experts: scaled(usual, padding, 1_000),
@@ -116,7 +118,12 @@ pub(super) fn weights(plan: &Plan<'_>, parts: &Parts) -> Interval {
                 })
             };
             let (lower, expected, upper) = PADDED_EXPERTS;
-            Interval::new(at(lower), at(expected), at(upper))
+            let lower = if plan.model.released == Some(Format::Mxfp4) {
+                at(lower)
+            } else {
+                scaled(rank.bytes(Bits::all(usual)), 985, 1_000)
+            };
+            Interval::new(lower, at(expected), at(upper))
         }
         Format::Fp4Fp8 => {
             let whole = rank.bytes(Bits {

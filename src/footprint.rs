@@ -16,6 +16,7 @@ mod estimate;
 mod every_engine;
 #[cfg(test)]
 mod example;
+mod format;
 mod interval;
 pub mod inverse;
 mod llama_cpp;
@@ -31,6 +32,8 @@ mod weights;
 
 pub use device::{Class, Device};
 pub use estimate::{Estimate, Part, Pool, estimate, is_modelled};
+pub(crate) use format::UNSIZED;
+pub use format::{Settled, settled};
 pub use interval::Interval;
 pub use plan::{CacheType, Length, Plan};
 

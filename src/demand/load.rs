@@ -14,7 +14,7 @@ use crate::footprint::{self, CacheType, Device, Length, Plan};
 use crate::invocation::files;
 use crate::model::config_json;
 use crate::model::name::{Found, How, find_only};
-use crate::model::{Confidence, Dtype, Format, Model, Told};
+use crate::model::{Confidence, Dtype, Format, Model};
 use crate::policy::{OwnModels, Stated};
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
@@ -96,6 +96,7 @@ pub struct Load {
     data: u32,
     devices: u32,
     fraction: Option<Fraction>,
+    fraction_is_default: bool,
     length: Length,
     dtype: Option<Dtype>,
     cache_type: CacheType,
@@ -142,6 +143,7 @@ impl Load {
             data,
             devices,
             fraction,
+            fraction_is_default,
             length,
             dtype,
             cache_type,
@@ -160,6 +162,7 @@ impl Load {
             data,
             devices,
             fraction,
+            fraction_is_default,
             length,
             dtype,
             cache_type,
@@ -305,6 +308,10 @@ impl Load {
                 // The engine's own default, in the engine's own sense.
                 _ => self.fraction.clone(),
             },
+            fraction_is_default: match amount {
+                Amount::OfTotal { by_default, .. } => *by_default,
+                _ => self.fraction_is_default,
+            },
             length: self.length,
             positions: self.known.positions,
             dtype: self.dtype,
@@ -427,39 +434,11 @@ fn publisher(name: &str) -> Option<String> {
     (plain(publisher) && plain(rest) && !publisher.starts_with('.')).then(|| publisher.to_owned())
 }
 
-/// The format of the weights: what the name tells wins over an option that names a family of formats, since only the name
-/// tells how many bits; then the option, then what the publisher releases, then the type. `None` where an option names a
-/// format of unknown size.
+/// The format of the weights; `None` where it cannot be told. What the policy states in short is stated as it is loaded.
 fn format(reading: &Reading, known: &Known) -> Option<Format> {
     if known.most.is_some() {
         return known.format;
     }
-    let told = |text: Option<&str>| match text.map(Format::parse) {
-        None | Some(Ok(Told::Checkpoint)) => Some(None),
-        Some(Ok(Told::Format(format))) => Some(Some(format)),
-        Some(Ok(Told::Unsized) | Err(_)) => None,
-    };
-    let by_option = told(reading.quantization.as_deref())?;
-    // Other load formats say where the files come from, not what is in them.
-    let by_file = reading
-        .serving
-        .load_format
-        .as_deref()
-        .filter(|format| matches!(*format, "gguf" | "bitsandbytes"));
-    let by_file = told(by_file)?;
-    let by_name = known
-        .format
-        .filter(|format| format.is_packed() && known.model.released != Some(*format));
-    let unpacked = match reading.dtype.as_deref() {
-        Some("float32" | "float" | "fp32") => Format::Float32,
-        _ => Format::Float16,
-    };
-    Some(
-        by_name
-            .or(by_option)
-            .or(by_file)
-            .or(known.format)
-            .filter(|format| format.is_packed())
-            .unwrap_or(unpacked),
-    )
+    let settled = footprint::settled(reading, known.format, None).ok()?;
+    Some(settled.format)
 }

@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 
 use crate::engine::Reading;
+use crate::footprint::{self, UNSIZED};
 use crate::message::{cut, one_line};
 use crate::model::name::{Found, find};
 use crate::model::{Catalogue, Confidence, Format, Model, Told};
 
 /// Longest part of a name that is told.
 const SHOWN: usize = 80;
-/// Why nothing is told of a format without a size.
-const UNSIZED: &str = "the quantization does not tell how many bits a weight has";
 
 /// A model as it was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,48 +119,16 @@ fn format(
         Some(Told::Unsized) => return Err(UNSIZED.to_owned()),
         Some(Told::Checkpoint | Told::Packed) | None => {}
     }
-    let mut packed = (stated == Some(Told::Packed)).then_some("--quantization");
-    let option = match reading.quantization.as_deref() {
-        Some(text) => match Format::parse(text) {
-            Ok(Told::Format(format)) => Some((format, text)),
-            Ok(Told::Checkpoint) => None,
-            Ok(Told::Packed) => {
-                packed = Some(text);
-                None
-            }
-            Ok(Told::Unsized) => return Err(format!("{text:?}: {UNSIZED}")),
-            Err(error) => return Err(error.to_string()),
-        },
-        None => None,
-    };
-    let named = named.filter(|format| format.is_packed());
-    match (named, option) {
-        (Some(named), Some((option, text))) => {
-            if named != option {
-                notes.push(format!(
-                    "the weights are taken as {named}, as the model's name or release tells, although the arguments say \
-                     {:?}",
-                    cut(text, 40)
-                ));
-            }
-            Ok(named)
-        }
-        (Some(named), None) => Ok(named),
-        (None, Some((option, _))) => Ok(option),
-        (None, None) => {
-            let released = model.released.filter(|format| format.is_packed());
-            if let (Some(told), None) = (packed, released) {
-                return Err(format!(
-                    "{told}: the checkpoint tells how its weights are packed, and the model's name does not; give its format \
-                     with --quantization, such as fp8, w8a8-int8 or w4a16"
-                ));
-            }
-            let from_load_format = match reading.serving.load_format.as_deref() {
-                Some("bitsandbytes") => Some(Format::Bnb4),
-                Some("gguf") => Some(Format::Gguf),
-                _ => None,
-            };
-            Ok(from_load_format.or(model.released).unwrap_or(Format::Float16))
-        }
+    // A name without a format of its own leaves that of the release.
+    let named = named.or(model.released);
+    let packed = (stated == Some(Told::Packed)).then_some("--quantization");
+    let settled = footprint::settled(reading, named, packed).map_err(|unknown| unknown.to_string())?;
+    if let Some(text) = settled.overruled {
+        notes.push(format!(
+            "the weights are taken as {}, as the model's name or release tells, although the arguments say {:?}",
+            settled.format,
+            cut(text, 40)
+        ));
     }
+    Ok(settled.format)
 }

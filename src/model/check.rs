@@ -28,6 +28,20 @@ pub struct ModelError {
     remedy: &'static str,
 }
 
+impl ModelError {
+    /// The field, as the entry spells it; a point stands before one of an object within.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        self.field
+    }
+
+    /// What is wrong with it, and what to write.
+    #[must_use]
+    pub fn told(&self) -> String {
+        format!("{}; {}", self.problem, self.remedy)
+    }
+}
+
 /// Refuses entries with sizes that no model has: zero, more than any, a part larger than its whole, and fewer parameters
 /// than the embedding alone has.
 ///

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{at, below, key};
+use crate::model;
 use crate::policy::error::Complaints;
 use crate::policy::spec::ModelEntry;
 use crate::policy::tree::Step;
@@ -79,18 +80,18 @@ fn short(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
     }
 }
 
-fn whole(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
+fn whole(entry: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
     let of_short = [
-        ("weightsMiB", "checkpointBytes", model.weights.is_some()),
+        ("weightsMiB", "checkpointBytes", entry.weights.is_some()),
         (
             "attentionHeads",
             "numAttentionHeads",
-            model.attention_heads.is_some(),
+            entry.attention_heads.is_some(),
         ),
         (
             "maxModelLen",
             "maxPositionEmbeddings",
-            model.max_model_len.is_some(),
+            entry.max_model_len.is_some(),
         ),
     ];
     for (name, instead, given) in of_short {
@@ -101,7 +102,7 @@ fn whole(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
             );
         }
     }
-    let lacks = model.lacks();
+    let lacks = entry.lacks();
     if !lacks.is_empty() {
         complaints.add_missing(
             path,
@@ -111,26 +112,10 @@ fn whole(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
             ),
         );
     }
-    if model.id.as_deref().is_some_and(|id| id.trim().is_empty()) {
+    if entry.id.as_deref().is_some_and(|id| id.trim().is_empty()) {
         complaints.add(&key(path, "id"), "is empty: give the model a short name");
     }
-    let sizes = [
-        ("parameters", model.parameters),
-        ("numHiddenLayers", model.num_hidden_layers.map(u64::from)),
-        ("hiddenSize", model.hidden_size.map(u64::from)),
-        ("numAttentionHeads", model.num_attention_heads.map(u64::from)),
-        ("numKeyValueHeads", model.num_key_value_heads.map(u64::from)),
-        ("headDim", model.head_dim.map(u64::from)),
-        ("maxPositionEmbeddings", model.max_position_embeddings),
-        ("checkpointBytes", model.checkpoint_bytes),
-        ("kvBytesPerToken", model.kv_bytes_per_token),
-    ];
-    for (name, size) in sizes {
-        if size == Some(0) {
-            complaints.add(&key(path, name), "is 0: no model has that");
-        }
-    }
-    if let (Some(heads), Some(groups)) = (model.num_attention_heads, model.num_key_value_heads)
+    if let (Some(heads), Some(groups)) = (entry.num_attention_heads, entry.num_key_value_heads)
         && heads > 0
         && groups > 0
         && !heads.is_multiple_of(groups)
@@ -140,20 +125,14 @@ fn whole(model: &ModelEntry, path: &[Step], complaints: &mut Complaints<'_>) {
             format!("{groups} does not divide the {heads} attention heads: copy both from config.json"),
         );
     }
-    let layers = model.num_hidden_layers.unwrap_or(u32::MAX);
-    let parts = [
-        ("fullAttentionLayers", model.full_attention_layers),
-        ("attentionLayers", model.attention_layers),
-        ("numKvSharedLayers", model.num_kv_shared_layers),
-    ];
-    for (name, part) in parts {
-        if let Some(part) = part
-            && part > layers
-        {
-            complaints.add(
-                &key(path, name),
-                format!("{part} is more than the {layers} of numHiddenLayers: copy both from config.json"),
-            );
-        }
+    // What is wrong with sizes by themselves; one at a time, as `vramgate fit --models` tells it.
+    if let Some(read) = entry.clone().whole()
+        && let Err(error) = model::check(&read)
+    {
+        let field = error
+            .field()
+            .split('.')
+            .fold(path.to_vec(), |path: Vec<Step>, part| key(&path, part));
+        complaints.add(&field, error.told());
     }
 }

@@ -275,8 +275,7 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         "models: [{id: m, parameters: 9, numHiddenLayers: 2, hiddenSize: 8, numAttentionHeads: 3, numKeyValueHeads: 2, maxPositionEmbeddings: 0, torchDtype: float16, fullAttentionLayers: 3}]",
         &[
             "5:110: spec.models[0].numKeyValueHeads: 2 does not divide the 3 attention heads: copy both from config.json",
-            "5:136: spec.models[0].maxPositionEmbeddings: is 0: no model has that",
-            "5:181: spec.models[0].fullAttentionLayers: 3 is more than the 2 of numHiddenLayers: copy both from config.json",
+            "5:136: spec.models[0].maxPositionEmbeddings: is 0; write the model's own number, as `vramgate model add` prints it",
         ],
     ),
     (

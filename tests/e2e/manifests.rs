@@ -66,6 +66,11 @@ impl GpuNode {
         Self::with_gpu(name, "NVIDIA-L40S", 46_068)
     }
 
+    /// Whether the node has any of a resource.
+    pub fn offers(&self, resource: &str) -> bool {
+        self.capacity.get(resource).is_some_and(|count| count != "0")
+    }
+
     /// Several whole GPUs.
     pub fn gpus(self, count: u32) -> Self {
         self.label("nvidia.com/gpu.count", &count.to_string())

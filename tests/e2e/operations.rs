@@ -25,6 +25,27 @@ fn c01_ranks_beyond_the_devices_are_refused() {
 }
 
 #[test]
+fn a_model_that_does_not_fit_is_refused_and_a_shorter_context_admitted() {
+    let s = Scenario::new("fit");
+    s.node(GpuNode::h100("fit-n1").gpus(2));
+    let serving = |name: &str, arguments: &[&str]| Pod::vllm(name, "0.90").args(arguments);
+    // 131 GiB of weights.
+    s.create(&serving("large", &["meta-llama/Llama-3.3-70B-Instruct"]))
+        .denied(
+            "weights above the device",
+            &["VG701", "llama-3.3-70b", "81559 MiB"],
+        );
+    // One request of 262144 tokens takes 24 GiB, and 57 are weights.
+    let long = ["Qwen/Qwen3-30B-A3B-Instruct-2507", "--max-num-seqs=64"];
+    s.create(&serving("long", &long))
+        .denied("no cache for one request", &["VG702", "262144 tokens"]);
+    let mut short = long.to_vec();
+    short.push("--max-model-len=16384");
+    s.create(&serving("short", &short)).admitted("a shorter context");
+    s.wait_running(1, 20);
+}
+
+#[test]
 fn c08_a_pod_with_a_node_name_is_judged_for_that_node() {
     let s = Scenario::new("c08-bound");
     s.node(GpuNode::h100("c08-bound-n1").slots(4));

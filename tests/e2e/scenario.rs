@@ -82,7 +82,8 @@ impl Scenario {
         let deadline = Instant::now() + std::time::Duration::from_secs(15);
         loop {
             let answer = self.api().post(&format!("{}?dryRun=All", self.pods()), &probe);
-            if answer.is_success() {
+            // A pod that no known node matches is admitted and waits, so success alone proves nothing.
+            if answer.is_success() && self.is_known(&node) {
                 return;
             }
             if Instant::now() > deadline {
@@ -92,6 +93,23 @@ impl Scenario {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         panic!("vramgate does not know node {name}: {last}");
+    }
+
+    /// Whether vramgate judges by this node: more ranks than it could ever give are remarked on.
+    fn is_known(&self, node: &GpuNode) -> bool {
+        if !node.offers("nvidia.com/gpu") {
+            return true;
+        }
+        let wide = Pod::vllm("probe", "0.01")
+            .args(&["example-org/chat", "--tensor-parallel-size=64"])
+            .on_node(node.name());
+        let answer = self
+            .api()
+            .post(&format!("{}?dryRun=All", self.pods()), &wide.to_json());
+        let words = answer.warnings.iter().cloned().chain([answer.text()]);
+        words
+            .into_iter()
+            .any(|text| text.contains("VG105") || text.contains("VG703"))
     }
 
     /// Adds a node and waits until it is Ready, if anybody makes it so.

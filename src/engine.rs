@@ -26,6 +26,7 @@ mod nim;
 mod ollama;
 mod other;
 mod plain;
+mod provenance;
 mod ray;
 mod read;
 mod reader;
@@ -43,7 +44,8 @@ pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
 pub(crate) use image::wildcard;
-pub use read::{config_maps, read};
+pub use provenance::{Origin, Provenance};
+pub use read::{config_maps, explain, read};
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};
 
@@ -380,6 +382,8 @@ pub struct Reading {
     pub length_edit: Option<OptionEdit>,
     /// How another tensor parallel size would be written, where the form allows it.
     pub tensor_edit: Option<OptionEdit>,
+    /// Where each value comes from, in the order in which to tell it; empty unless [`explain`] read it.
+    pub provenance: Vec<Provenance>,
 }
 
 /// What the role of a container in its pod is.

@@ -37,7 +37,9 @@ pub enum Item {
     Command(usize),
     /// `args[n]`.
     Args(usize),
-    /// Not in the container: the image, a variable, a policy.
+    /// The variable at this place of [`Environment::variables`], which the image makes a word of.
+    Variable(usize),
+    /// Not in the container: the image, a policy, a file.
     Elsewhere,
 }
 
@@ -48,7 +50,7 @@ impl Item {
         match self {
             Self::Command(index) => container.field("command").index(index),
             Self::Args(index) => container.field("args").index(index),
-            Self::Elsewhere => container.clone(),
+            Self::Variable(_) | Self::Elsewhere => container.clone(),
         }
     }
 
@@ -58,7 +60,7 @@ impl Item {
         match self {
             Self::Command(index) => Some(format!("/command/{index}")),
             Self::Args(index) => Some(format!("/args/{index}")),
-            Self::Elsewhere => None,
+            Self::Variable(_) | Self::Elsewhere => None,
         }
     }
 }
@@ -140,6 +142,11 @@ impl Invocation<'_> {
             Some(text) => text.as_deref().map_err(Clone::clone),
             None => files::read(pod, container, sources, path),
         }
+    }
+
+    /// Whether the script writes a file of this name.
+    pub(crate) fn writes(&self, path: &str) -> bool {
+        self.written.contains_key(path.strip_prefix("./").unwrap_or(path))
     }
 
     /// The files below a folder of the container: what ConfigMaps hold and what the script wrote.

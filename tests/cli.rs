@@ -186,6 +186,7 @@ fn explain_prints_its_document_in_the_order_of_the_input() {
         "resolvable",
         "memory",
         "parallelism",
+        "provenance",
         "gpu",
         "maxModelLen",
         "quantization",

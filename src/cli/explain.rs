@@ -12,6 +12,8 @@ use crate::policy::PolicySet;
 use crate::snapshot::{Snapshot, read_workload};
 use crate::workload::template::{self, Bases};
 
+mod provenance;
+
 /// Explains the input.
 pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     input::once(&args.files)?;
@@ -122,6 +124,7 @@ fn text(items: &[Explained]) -> String {
         }
         for container in &item.containers {
             notes(&mut text, container);
+            provenance::put(&mut text, container);
         }
     }
     if items.is_empty() {

@@ -5,8 +5,8 @@ use serde::{Serialize, Serializer};
 use crate::demand::load::{self, Annotations};
 use crate::device::is_slot_resource;
 use crate::engine::{
-    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading,
-    Resolvable, Role, Sources, Starts, Unresolved,
+    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Provenance,
+    Reading, Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
 use crate::policy::OwnModels;
@@ -102,7 +102,7 @@ fn read(
     let mut containers = Vec::new();
     let annotations = Annotations::of(pod);
     for placed in engine::containers(pod) {
-        let readings = engine::read(pod, placed, sources, rules);
+        let readings = engine::explain(pod, placed, sources, rules);
         if readings.is_empty() {
             containers.push(ExplainedContainer::without_engine(placed));
         }
@@ -159,10 +159,18 @@ pub struct ExplainedContainer {
     pub dtype: Option<String>,
     /// Type of the KV cache.
     pub kv_cache_dtype: Option<String>,
+    /// Where each value comes from, by the value's name; in JSON a map, absent where nothing is read.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_field")]
+    pub provenance: Vec<Provenance>,
     /// What could not be read, and why.
     pub unresolved: Vec<Unresolved>,
     /// What to tell about the invocation by itself; paths are below the pod.
     pub findings: Vec<Finding>,
+}
+
+/// A map in the order of the list.
+fn by_field<S: Serializer>(list: &[Provenance], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(list.iter().map(|one| (one.field, one)))
 }
 
 /// The model whose facts an estimate would take.
@@ -266,6 +274,7 @@ impl ExplainedContainer {
             quantization: reading.quantization,
             dtype: reading.dtype,
             kv_cache_dtype: reading.kv_cache_dtype,
+            provenance: reading.provenance,
             unresolved: reading.unresolved,
             findings: reading.findings,
         }
@@ -303,6 +312,7 @@ impl ExplainedContainer {
             quantization: None,
             dtype: None,
             kv_cache_dtype: None,
+            provenance: Vec::new(),
             unresolved: Vec::new(),
             findings: Vec::new(),
         }
@@ -403,6 +413,7 @@ mod tests {
             fraction_edit: None,
             length_edit: None,
             tensor_edit: None,
+            provenance: Vec::new(),
         }
     }
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::plain::Options;
+use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading};
 use super::{near, unread};
@@ -34,6 +35,65 @@ const OPTIONS: &[&str] = &[
     "--flash-attn",
     "--fit-target",
     "--fit-ctx",
+];
+
+/// Where values stand.
+const PROVENANCE: [Entry; 10] = [
+    Entry::new("model", &["--model", "-m"], &[], Otherwise::Nothing),
+    Entry::new(
+        "model",
+        &["--hf-repo", "-hf", "-hfr"],
+        &["LLAMA_ARG_MODEL", "LLAMA_ARG_HF_REPO"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "memory",
+        &[],
+        &[],
+        Otherwise::Engine("the weights, cache and buffers of what the other options say"),
+    ),
+    Entry::new(
+        "gpu-layers",
+        &["--gpu-layers", "-ngl", "--n-gpu-layers", "--n_gpu_layers"],
+        &["LLAMA_ARG_N_GPU_LAYERS"],
+        Otherwise::Engine("fitted to the memory that is free"),
+    ),
+    Entry::new(
+        "max-model-len",
+        &["--ctx-size", "-c", "--n_ctx"],
+        &["LLAMA_ARG_CTX_SIZE"],
+        Otherwise::Engine("fitted to the memory that is free"),
+    ),
+    Entry::new(
+        "kv-cache-dtype",
+        &["--cache-type-k", "-ctk"],
+        &["LLAMA_ARG_CACHE_TYPE_K"],
+        Otherwise::Default("auto"),
+    ),
+    Entry::new(
+        "value-cache-dtype",
+        &["--cache-type-v", "-ctv"],
+        &["LLAMA_ARG_CACHE_TYPE_V"],
+        Otherwise::Default("f16"),
+    ),
+    Entry::new(
+        "max-num-seqs",
+        &["--parallel", "-np", "--n-parallel"],
+        &["LLAMA_ARG_N_PARALLEL"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "max-num-batched-tokens",
+        &["--ubatch-size", "-ub", "--n_ubatch"],
+        &["LLAMA_ARG_UBATCH"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "flash-attention",
+        &["--flash-attn", "-fa"],
+        &["LLAMA_ARG_FLASH_ATTN"],
+        Otherwise::Nothing,
+    ),
 ];
 
 /// The reader of `llama-server`.
@@ -128,6 +188,7 @@ impl Reader for LlamaCpp {
             length.as_deref(),
             keys.as_deref(),
         );
+        reading.provenance = provenance::of(options, &PROVENANCE);
         // Without a choice it splits over every visible device.
         let split = options.text(&mut reading, &["--split-mode", "-sm"], "LLAMA_ARG_SPLIT_MODE");
         reading.parallelism.devices = if split.as_deref() == Some("none") {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::plain::{self, Options};
+use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading};
 use super::{near, unread};
@@ -21,6 +22,35 @@ const OPTIONS: &[&str] = &[
     "--cache-block-seq-len",
     "--max-prefill-token-num",
     "--chat-template",
+];
+
+/// Where values stand.
+const PROVENANCE: [Entry; 10] = [
+    Entry::new(
+        "memory",
+        &["--cache-max-entry-count"],
+        &[],
+        Otherwise::Default("0.8"),
+    ),
+    Entry::new("tensor-parallel-size", &["--tp"], &[], Otherwise::Default("1")),
+    Entry::new("data-parallel-size", &["--dp"], &[], Otherwise::Default("1")),
+    Entry::new("max-model-len", &["--session-len"], &[], Otherwise::Model),
+    Entry::new("quantization", &["--model-format"], &[], Otherwise::Model),
+    Entry::new("dtype", &["--dtype"], &[], Otherwise::Default("auto")),
+    Entry::new(
+        "kv-cache-dtype",
+        &["--quant-policy"],
+        &[],
+        Otherwise::Default("auto"),
+    ),
+    Entry::new("max-num-seqs", &["--max-batch-size"], &[], Otherwise::Nothing),
+    Entry::new(
+        "max-num-batched-tokens",
+        &["--max-prefill-token-num"],
+        &[],
+        Otherwise::Nothing,
+    ),
+    Entry::new("block-size", &["--cache-block-seq-len"], &[], Otherwise::Nothing),
 ];
 
 /// The reader of `lmdeploy serve api_server`.
@@ -103,6 +133,12 @@ impl Reader for Lmdeploy {
             words,
         };
         serving(options, &mut reading);
+        if let Some(word) = words.get(2).filter(|_| reading.model.is_some()) {
+            reading
+                .provenance
+                .extend(provenance::positional(context, "model", word));
+        }
+        reading.provenance.extend(provenance::of(options, &PROVENANCE));
 
         let unread = unread::variables(context, &reading, &unread::LMDEPLOY);
         reading.findings.extend(unread);

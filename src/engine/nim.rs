@@ -3,13 +3,16 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain::Options;
 use super::reader::{Context, Reader};
 use super::vllm::wrapper::{self, NIM};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Resolvable, Unresolved, Version, vllm};
 use crate::finding::Code;
 use crate::invocation::prefix::{Program, base_name};
-use crate::invocation::{Certainty, Command, Word};
+use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
+
+mod provenance;
 
 /// The reader of NIM containers.
 pub(super) struct Nim;
@@ -46,6 +49,9 @@ impl Reader for Nim {
             one(context, command, version)
         };
         reading.model = model(context, command).or(reading.model);
+        if context.explains {
+            provenance::add(context, command, &mut reading);
+        }
         reading.findings.retain(|finding| finding.code != Code::Vg109);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
@@ -55,14 +61,19 @@ impl Reader for Nim {
 /// The model: the image of one holds it whatever the variables say; the generic ones take any.
 fn model(context: &Context<'_>, command: &Command<'_>) -> Option<String> {
     let variable = |name: &str| context.variable(command, name).and_then(Result::ok);
-    let (_, name) = context.image.repository.split_once("nim/").unwrap_or_default();
-    let generic = name.is_empty()
-        || ["llm-nim", "llm", "multi-llm", "vllm", "sglang", "trtllm"].contains(&context.image.name());
-    if !generic {
+    if let Some(name) = model_of_image(context) {
         return Some(name.to_owned());
     }
     let model = variable("NIM_MODEL_NAME").or_else(|| variable("NIM_MODEL_PATH"));
     model.map(|model| model.strip_prefix("hf://").unwrap_or(&model).to_owned())
+}
+
+/// The model that the image is of; `None` for the generic ones.
+fn model_of_image<'c>(context: &Context<'c>) -> Option<&'c str> {
+    let (_, name) = context.image.repository.split_once("nim/").unwrap_or_default();
+    let generic = name.is_empty()
+        || ["llm-nim", "llm", "multi-llm", "vllm", "sglang", "trtllm"].contains(&context.image.name());
+    (!generic).then_some(name)
 }
 
 fn blank(context: &Context<'_>, version: Option<Version>) -> Reading {
@@ -151,18 +162,33 @@ fn two(context: &Context<'_>, command: &Command<'_>, own: &[Word<'_>], version: 
         reason: Some(Cow::Owned(reason)),
         ..Word::literal("")
     };
+    let item = |name: &str| {
+        let position = context.invocation.environment.position(name);
+        position.map_or(Item::Elsewhere, Item::Variable)
+    };
     for (name, option) in VARIABLES {
         match context.variable(command, name) {
             Some(Ok(value)) => words.push(Word {
                 text: Cow::Owned(format!("{option}={value}")),
+                item: item(name),
                 ..Word::literal("")
             }),
-            Some(Err(reason)) => words.push(unknown(format!("{option}="), option.len() + 1, reason)),
+            Some(Err(reason)) => words.push(Word {
+                item: item(name),
+                ..unknown(format!("{option}="), option.len() + 1, reason)
+            }),
             None => {}
         }
     }
     match context.variable(command, "NIM_PASSTHROUGH_ARGS") {
-        Some(Ok(text)) => words.extend(wrapper::split(&text)),
+        Some(Ok(text)) => {
+            let item = item("NIM_PASSTHROUGH_ARGS");
+            words.extend(
+                wrapper::split(&text)
+                    .into_iter()
+                    .map(|word| Word { item, ..word }),
+            );
+        }
         Some(Err(reason)) => words.push(Word {
             certainty: Certainty::Many,
             reason: Some(Cow::Owned(reason)),
@@ -184,6 +210,12 @@ fn two(context: &Context<'_>, command: &Command<'_>, own: &[Word<'_>], version: 
         sglang.parallelism.tensor = tensor.or_else(|| in_profile(context, command, "tp")).unwrap_or(1);
         sglang.parallelism.devices = sglang.parallelism.tensor;
         chosen_by_profile(&mut sglang);
+        let options = Options {
+            context,
+            command,
+            words: &words,
+        };
+        sglang.provenance = provenance::sglang(options);
         return sglang;
     }
     let started = Command {

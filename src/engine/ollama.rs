@@ -44,6 +44,11 @@ impl Reader for Ollama {
         };
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = Some("auto".to_owned());
+        reading.provenance.extend(context.provenance_of_variable(
+            command,
+            "max-model-len",
+            "OLLAMA_CONTEXT_LENGTH",
+        ));
         if context.invocation.script {
             reading.starts = Starts::Unknown;
         }

@@ -38,6 +38,22 @@ const MOST_ENGINES: usize = 16;
 /// `rules` are what the policy says of images; the first that matches counts.
 #[must_use]
 pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
+    readings(pod, placed, sources, rules, false)
+}
+
+/// The same as [`read`], with [`Reading::provenance`] filled in.
+#[must_use]
+pub fn explain(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
+    readings(pod, placed, sources, rules, true)
+}
+
+fn readings(
+    pod: &Pod,
+    placed: Placed<'_>,
+    sources: &dyn Sources,
+    rules: &[ImageRule],
+    explains: bool,
+) -> Vec<Reading> {
     let container = placed.container;
     let image = Image::parse(&container.image);
     let rule = rules.iter().find(|rule| {
@@ -82,6 +98,7 @@ pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[Image
         invocation: &invocation,
         sources,
         rule,
+        explains,
     };
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {

@@ -9,7 +9,8 @@ use super::{
 };
 use crate::device;
 use crate::finding::{Code, FieldPath, Finding};
-use crate::invocation::files::Listing;
+use crate::invocation::environment::namespace;
+use crate::invocation::files::{self, Listing};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Invocation, Word};
 use crate::workload::pod::{Container, Pod};
@@ -23,6 +24,8 @@ pub(super) struct Context<'c> {
     pub(super) invocation: &'c Invocation<'c>,
     pub(super) sources: &'c dyn Sources,
     pub(super) rule: Option<&'c ImageRule>,
+    /// Whether it is asked where each value comes from.
+    pub(super) explains: bool,
 }
 
 /// One engine.
@@ -76,6 +79,7 @@ impl<'c> Context<'c> {
             fraction_edit: None,
             length_edit: None,
             tensor_edit: None,
+            provenance: Vec::new(),
         }
     }
 
@@ -219,6 +223,12 @@ impl<'c> Context<'c> {
     pub(super) fn file(&self, path: &str) -> Result<&'c str, String> {
         let container = self.placed.container;
         self.invocation.file(self.pod, container, self.sources, path)
+    }
+
+    /// Namespace and name of the ConfigMap that holds a file of the container, and its key.
+    pub(super) fn config_map_of(&self, path: &str) -> Option<(String, String)> {
+        let (config_map, key) = files::config_map_of(self.pod, self.placed.container, path).ok()?;
+        Some((format!("{}/{}", namespace(self.pod), config_map.name), key))
     }
 
     /// The files below a folder of the container, where ConfigMaps or the script itself hold them.

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::plain::Options;
+use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader, asks_for_accelerator};
 use super::{Engine, MemoryKind, MemorySource, Reading};
 use super::{near, unread};
@@ -18,6 +19,30 @@ const OPTIONS: &[&str] = &[
     "--max-concurrent-requests",
     "--model-id",
     "--pooling",
+];
+
+/// Where values stand.
+const PROVENANCE: [Entry; 5] = [
+    Entry::new("model", &["--model-id"], &["MODEL_ID"], Otherwise::Nothing),
+    Entry::new(
+        "memory",
+        &[],
+        &[],
+        Otherwise::Engine("the weights and the activations of one batch"),
+    ),
+    Entry::new("dtype", &["--dtype"], &["DTYPE"], Otherwise::Default("auto")),
+    Entry::new(
+        "max-num-batched-tokens",
+        &["--max-batch-tokens"],
+        &["MAX_BATCH_TOKENS"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "max-num-seqs",
+        &["--max-batch-requests"],
+        &["MAX_BATCH_REQUESTS"],
+        Otherwise::Nothing,
+    ),
 ];
 
 /// The reader of TEI's router.
@@ -62,6 +87,7 @@ impl Reader for Tei {
             options.count(&mut reading, &["--max-batch-tokens"], "MAX_BATCH_TOKENS");
         reading.serving.max_num_seqs =
             options.count(&mut reading, &["--max-batch-requests"], "MAX_BATCH_REQUESTS");
+        reading.provenance = provenance::of(options, &PROVENANCE);
         let cpu = context.image.tag.is_some_and(|tag| tag.starts_with("cpu"));
         if cpu && !asks_for_accelerator(context.placed.container) {
             reading.memory.kind = MemoryKind::None;

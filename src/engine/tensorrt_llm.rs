@@ -11,6 +11,7 @@ use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unre
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
+mod provenance;
 mod serving;
 
 /// The reader of `trtllm-serve`.
@@ -110,6 +111,7 @@ impl Reader for TensorRtLlm {
             words,
         };
         serving::of(on_line, &options, &mut reading);
+        provenance::add(on_line, &files, &options, &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

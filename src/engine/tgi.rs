@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::image::Image;
 use super::plain::{self, Options};
+use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
 use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
 use super::{near, unread};
@@ -27,6 +28,61 @@ const OPTIONS: &[&str] = &[
     "--cuda-graphs",
     "--speculate",
     "--lora-adapters",
+];
+
+/// Where values stand.
+const PROVENANCE: [Entry; 11] = [
+    Entry::new(
+        "model",
+        &["--model-id"],
+        &["MODEL_ID", "HF_MODEL_ID"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "memory",
+        &["--cuda-memory-fraction"],
+        &["CUDA_MEMORY_FRACTION"],
+        Otherwise::Default("1.0"),
+    ),
+    Entry::new(
+        "tensor-parallel-size",
+        &["--num-shard"],
+        &["NUM_SHARD", "SM_NUM_GPUS"],
+        Otherwise::Engine("every visible device, or one with --sharded false"),
+    ),
+    Entry::new(
+        "max-model-len",
+        &["--max-total-tokens"],
+        &["MAX_TOTAL_TOKENS"],
+        Otherwise::Engine("TGI works it out from the model and the memory"),
+    ),
+    Entry::new(
+        "quantization",
+        &["--quantize"],
+        &["QUANTIZE", "HF_MODEL_QUANTIZE"],
+        Otherwise::Model,
+    ),
+    Entry::new("dtype", &["--dtype"], &["DTYPE"], Otherwise::Default("auto")),
+    Entry::new(
+        "kv-cache-dtype",
+        &["--kv-cache-dtype"],
+        &["KV_CACHE_DTYPE"],
+        Otherwise::Default("auto"),
+    ),
+    Entry::new("eager", &["--cuda-graphs"], &["CUDA_GRAPHS"], Otherwise::Nothing),
+    Entry::new(
+        "max-num-batched-tokens",
+        &["--max-batch-prefill-tokens"],
+        &["MAX_BATCH_PREFILL_TOKENS"],
+        Otherwise::Nothing,
+    ),
+    Entry::new(
+        "max-total-tokens",
+        &["--max-batch-total-tokens"],
+        &["MAX_BATCH_TOTAL_TOKENS"],
+        Otherwise::Nothing,
+    ),
+    Entry::new("draft", &["--speculate"], &["SPECULATE"], Otherwise::Nothing),
 ];
 
 /// The reader of TGI's launcher. Every option has a variable of its own; the option wins.
@@ -110,6 +166,7 @@ impl Reader for Tgi {
             words,
         };
         serving(options, &mut reading);
+        reading.provenance = provenance::of(options, &PROVENANCE);
         let shards = option(&mut reading, "--num-shard", "NUM_SHARD")
             .or_else(|| option(&mut reading, "--num-shard", "SM_NUM_GPUS"))
             .and_then(|(text, _)| text.trim().parse().ok());

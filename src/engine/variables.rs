@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::reader::Context;
-use crate::invocation::{Certainty, Word};
+use crate::invocation::{Certainty, Item, Word};
 
 /// Options that the image takes from variables, put before the word at `at`, where those of the command line begin, which
 /// win. `known` are names of variables of a known start script with the option of each; those of a policy come after
@@ -59,6 +59,7 @@ pub(super) fn put<'w>(
         more.push(Word {
             text: Cow::Owned(text),
             certainty,
+            item: Item::Variable(index),
             reason,
             ..Word::literal("")
         });

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::{LookUp, Sources};
-use crate::workload::pod::{Container, Pod, VolumeMount};
+use crate::workload::pod::{ConfigMapVolume, Container, Pod, VolumeMount};
 
 use super::environment::namespace;
 
@@ -21,13 +21,12 @@ fn mount<'p>(container: &'p Container, path: &str) -> Option<(&'p VolumeMount, S
         .max_by_key(|(mount, _)| mount.mount_path.len())
 }
 
-/// The text of the file at `path`, or why it is not known.
-pub(crate) fn read<'s>(
-    pod: &Pod,
+/// The ConfigMap that is mounted at `path` and the key that the file has in it, or why there is none.
+pub(crate) fn config_map_of<'p>(
+    pod: &'p Pod,
     container: &Container,
-    sources: &'s dyn Sources,
     path: &str,
-) -> Result<&'s str, String> {
+) -> Result<(&'p ConfigMapVolume, String), String> {
     let Some((mount, rest)) = mount(container, path) else {
         return Err("it is not in a volume".to_owned());
     };
@@ -47,6 +46,17 @@ pub(crate) fn read<'s>(
         item.map(|item| item.key.clone())
             .ok_or_else(|| format!("the volume {} has no such file", mount.name))?
     };
+    Ok((config_map, key))
+}
+
+/// The text of the file at `path`, or why it is not known.
+pub(crate) fn read<'s>(
+    pod: &Pod,
+    container: &Container,
+    sources: &'s dyn Sources,
+    path: &str,
+) -> Result<&'s str, String> {
+    let (config_map, key) = config_map_of(pod, container, path)?;
     let namespace = namespace(pod);
     match sources.config_map(namespace, &config_map.name) {
         LookUp::Found(data) => data

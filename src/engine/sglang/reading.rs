@@ -14,6 +14,7 @@ use crate::finding::Code;
 use crate::invocation::{Command, Item, Word};
 
 mod parallelism;
+mod provenance;
 mod serving;
 
 /// The option that decides.
@@ -93,6 +94,9 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         reading.fraction_edit = edit(FRACTION);
         reading.length_edit = edit("--context-length");
         reading.tensor_edit = edit("--tp-size");
+    }
+    if context.explains {
+        reading.provenance = provenance::of(context, &line, &reading, by_script);
     }
     context.finish(command, reading)
 }

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use crate::engine::image::Image;
 use crate::engine::reader::Context;
 use crate::invocation::environment::Found;
-use crate::invocation::{Certainty, Variable, Word};
+use crate::invocation::{Certainty, Item, Variable, Word};
 
 const PREFIX: &str = "SM_SGLANG_";
 /// Chooses the server, and is no option of it.
 pub(super) const SERVER: &str = "SM_SGLANG_ENGINE";
 /// Where the platform puts the model.
-const MODEL: &str = "/opt/ml/model";
+pub(super) const MODEL: &str = "/opt/ml/model";
 
 /// Whether the image starts that script.
 pub(super) fn is_image(image: &Image<'_>) -> bool {
@@ -30,7 +30,8 @@ pub(super) fn words<'w>(context: &Context<'w>) -> (Vec<Word<'w>>, Vec<(usize, us
         let Some(option) = option_of(&variable.name).filter(|_| counts()) else {
             continue;
         };
-        for word in words_of(option, variable) {
+        for mut word in words_of(option, variable) {
+            word.item = Item::Variable(index);
             from.push((words.len(), index));
             words.push(word);
         }

@@ -14,6 +14,7 @@ use crate::invocation::{Command, Item, Word};
 
 mod memory;
 mod parallelism;
+mod provenance;
 mod releases;
 mod serving;
 mod without_effect;
@@ -138,6 +139,10 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         reading.memory.source = MemorySource::EngineAuto;
         reading.memory.value = None;
         reading.memory.fraction = None;
+    }
+    if context.explains {
+        let given = command.words.get(first..).unwrap_or_default();
+        reading.provenance = provenance::of(context, command, &line, &reading, start, given);
     }
     reading
 }

@@ -9,7 +9,7 @@ use crate::engine::image::Image;
 use crate::engine::near;
 use crate::engine::reader::Context;
 use crate::finding::{Code, Finding};
-use crate::invocation::{Certainty, Word};
+use crate::invocation::{Certainty, Item, Word};
 
 /// KServe's server for models of Hugging Face.
 pub(super) const HUGGINGFACE: &str = "huggingfaceserver";
@@ -126,13 +126,17 @@ pub(super) fn words<'w>(start: Start, context: &Context<'w>, words: &[Word<'w>])
         Start::Wrapper(HUGGINGFACE) => Some(known_only(words)),
         Start::Wrapper(KAITO) => kaito(context, words),
         Start::Wrapper(RUNPOD) => {
-            let variable = context.invocation.environment.get("VLLM_EXTRA_ARGS")?;
+            let environment = &context.invocation.environment;
+            let index = environment.position("VLLM_EXTRA_ARGS")?;
+            let variable = environment.variables().get(index)?;
             let mut all = words.to_vec();
+            let item = Item::Variable(index);
             match &variable.value {
-                Ok(text) => all.extend(split(text)),
+                Ok(text) => all.extend(split(text).into_iter().map(|word| Word { item, ..word })),
                 Err(reason) => all.push(Word {
                     certainty: Certainty::Many,
                     reason: Some(Cow::Owned(reason.clone())),
+                    item,
                     ..Word::literal("VLLM_EXTRA_ARGS")
                 }),
             }
@@ -296,7 +300,7 @@ fn kaito<'w>(context: &Context<'w>, words: &[Word<'w>]) -> Option<Vec<Word<'w>>>
 }
 
 /// The file of `--kaito-config-file`.
-fn kaito_file<'v>(words: &'v [Word<'_>]) -> Option<&'v str> {
+pub(super) fn kaito_file<'v>(words: &'v [Word<'_>]) -> Option<&'v str> {
     const NAME: &str = "--kaito-config-file";
     words.iter().enumerate().find_map(|(index, word)| {
         let rest = word.text.strip_prefix(NAME)?;

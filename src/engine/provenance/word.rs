@@ -1,0 +1,217 @@
+//! From a word of a command line to the place that it was written at.
+
+use super::{Origin, Place, environment, file};
+use crate::engine::reader::Context;
+use crate::invocation::{Item, Word};
+
+/// What put in the words that stand in no field of the container.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::engine) enum Outside<'o> {
+    /// The image, a policy or a script; which one the container tells.
+    Unsaid,
+    /// The section `vllm` of the file of this path, which a wrapper reads.
+    File(&'o str),
+    /// A program around the engine, which makes options of variables and puts in the word `adds` by itself.
+    Program { name: &'o str, adds: &'o str },
+}
+
+/// Paths that are looked at to find the script that holds a word.
+const MOST_PATHS: usize = 32;
+
+/// The place of a word; `written` is what stands there (`--max-model-len 8192`), for the words of the explanation.
+pub(in crate::engine) fn place(
+    context: &Context<'_>,
+    word: &Word<'_>,
+    written: &str,
+    outside: Outside<'_>,
+) -> Place {
+    let container = context.placed.container;
+    let item = match word.item {
+        Item::Command(index) => container.command.as_ref().and_then(|words| words.get(index)),
+        Item::Args(index) => container.args.as_ref().and_then(|words| words.get(index)),
+        Item::Variable(index) => {
+            return environment::place(context, index, &reader(context, index, written, outside));
+        }
+        Item::Elsewhere => None,
+    };
+    match item {
+        Some(item) => in_item(context, word, item, written),
+        None => elsewhere(context, word, written, outside),
+    }
+}
+
+/// What reads a variable and what it makes of it, in words.
+fn reader(context: &Context<'_>, index: usize, written: &str, outside: Outside<'_>) -> String {
+    let variable = context.invocation.environment.variables().get(index);
+    let by_policy = variable.is_some_and(|variable| {
+        let rule = context
+            .rule
+            .is_some_and(|rule| rule.variables.contains_key(&*variable.name));
+        rule && !matches!(outside, Outside::Program { .. })
+    });
+    let option = written.split(['=', ' ']).next().unwrap_or_default();
+    match outside {
+        _ if by_policy => format!("which the policy's rule for the image makes {option}"),
+        Outside::Program { name, .. } => format!("which {name} makes {option}"),
+        Outside::File(_) | Outside::Unsaid => format!("which the image makes {option}"),
+    }
+}
+
+fn in_item(context: &Context<'_>, word: &Word<'_>, item: &str, written: &str) -> Place {
+    let path = Some(word.item.path(&context.path));
+    let whole = word.span.as_ref().is_some_and(|span| *span == (0..item.len()));
+    let blank = item.contains(char::is_whitespace);
+    let in_script = !whole && blank && context.invocation.script;
+    if !in_script {
+        // A wrapper may have changed the word; what stands in the field is told.
+        let as_it_stands = word.span.is_none() && item.starts_with("--") && !blank && !item.contains("$(");
+        let mut detail = if as_it_stands { item } else { written }.to_owned();
+        if let Some(variables) = environment::through(context, item, false) {
+            detail.push_str(", through ");
+            detail.push_str(&variables);
+        }
+        return Place {
+            from: Origin::Flag,
+            path,
+            detail,
+        };
+    }
+    let (line, raw) = match &word.span {
+        Some(span) => {
+            let before = item.get(..span.start).unwrap_or_default();
+            let line = before.matches('\n').count() + 1;
+            (Some(line), item.get(span.clone()).unwrap_or_default())
+        }
+        None => value_in(item, written),
+    };
+    let mut detail = match line {
+        Some(line) => format!("line {line} of the script: {written}"),
+        None => format!("the script: {written}"),
+    };
+    if let Some(variables) = environment::through(context, raw, true) {
+        detail.push_str(", through ");
+        detail.push_str(&variables);
+    }
+    Place {
+        from: Origin::Script,
+        path,
+        detail,
+    }
+}
+
+/// The line of a script that holds an option whose value the kubelet has put in, and the value as it is written there.
+fn value_in<'i>(item: &'i str, written: &str) -> (Option<usize>, &'i str) {
+    let option = written.split(['=', ' ']).next().unwrap_or_default();
+    let found = file::only_line_with(item, option).filter(|_| option.starts_with('-'));
+    let Some(line) = found else {
+        return (file::only_line_with(item, written), "");
+    };
+    let behind = item.split_once(option).map_or("", |(_, behind)| behind);
+    let value = behind.trim_start_matches(['=', ' ', '"', '\'']);
+    (Some(line), value.split_whitespace().next().unwrap_or_default())
+}
+
+fn elsewhere(context: &Context<'_>, word: &Word<'_>, written: &str, outside: Outside<'_>) -> Place {
+    if let Some(made) = &context.placed.container.made {
+        return Place::nowhere(Origin::Operator, made.by.clone());
+    }
+    let by_policy = context
+        .rule
+        .is_some_and(|rule| rule.entrypoint.iter().any(|text| *text == word.text));
+    if by_policy {
+        let detail = format!("the policy's entrypoint for the image: {written}");
+        return Place::nowhere(Origin::Policy, detail);
+    }
+    match outside {
+        Outside::Program { name, adds } if word.text == adds => {
+            return Place::nowhere(Origin::Default, format!("{name} puts in {written}"));
+        }
+        Outside::File(path) => {
+            let key = word
+                .text
+                .trim_start_matches('-')
+                .split('=')
+                .next()
+                .unwrap_or_default();
+            let body = context.file(path).unwrap_or_default();
+            if let Some(line) = file::line_of(body, &|section| section == "vllm", Some(key)) {
+                let described = file::described(context, path);
+                return Place::nowhere(Origin::ConfigFile, format!("line {line} of {described}"));
+            }
+        }
+        Outside::Program { .. } | Outside::Unsaid => {}
+    }
+    if context.invocation.script {
+        return in_script(context, word, written);
+    }
+    Place {
+        from: Origin::Image,
+        path: Some(context.path.field("image")),
+        detail: format!("the image's entrypoint: {written}"),
+    }
+}
+
+/// A word that a script makes, and that stands in no item as it is: a variable was split, or the script is a file.
+fn in_script(context: &Context<'_>, word: &Word<'_>, written: &str) -> Place {
+    let container = context.placed.container;
+    let commands = container.command.iter().flatten().enumerate();
+    let args = container.args.iter().flatten().enumerate();
+    let items = commands
+        .map(|(index, text)| (Item::Command(index), text))
+        .chain(args.map(|(index, text)| (Item::Args(index), text)));
+    let mut paths = 0;
+    for (item, text) in items {
+        let path = Some(item.path(&context.path));
+        // A variable of the container that holds several words.
+        for (index, variable) in context.invocation.environment.variables().iter().enumerate() {
+            let holds = variable.value.as_ref().is_ok_and(|value| {
+                value
+                    .split_whitespace()
+                    .collect::<Vec<_>>()
+                    .join(" ")
+                    .contains(written)
+            });
+            let name = &variable.name;
+            let named = [format!("${name}"), format!("${{{name}")]
+                .iter()
+                .any(|form| text.contains(form.as_str()));
+            if holds && named {
+                return environment::place(context, index, &format!("from which the script takes {written}"));
+            }
+        }
+        if text.contains(&*word.text) && text.contains(char::is_whitespace) && !word.text.is_empty() {
+            let detail = match file::only_line_with(text, &word.text) {
+                Some(line) => format!("line {line} of the script: {written}"),
+                None => format!("the script: {written}"),
+            };
+            return Place {
+                from: Origin::Script,
+                path,
+                detail,
+            };
+        }
+        let ends = |c: char| c.is_whitespace() || matches!(c, '"' | '\'' | ';' | '&');
+        for name in text.split(ends).filter(|name| name.starts_with('/')) {
+            paths += 1;
+            if paths > MOST_PATHS {
+                break;
+            }
+            let Ok(body) = context.file(name) else { continue };
+            if !body.contains(&*word.text) {
+                continue;
+            }
+            let described = file::described(context, name);
+            let line = file::only_line_with(body, written).or_else(|| file::only_line_with(body, &word.text));
+            let detail = match line {
+                Some(line) => format!("line {line} of {described}: {written}"),
+                None => format!("{described}: {written}"),
+            };
+            return Place {
+                from: Origin::Script,
+                path,
+                detail,
+            };
+        }
+    }
+    Place::nowhere(Origin::Script, format!("the script makes {written}"))
+}

@@ -29,7 +29,10 @@ pub(super) fn put(text: &mut String, container: &ExplainedContainer) {
         }
     }
     for (reason, values) in reasons {
-        line(text, &format!("{}: {}", reason, values.join(", ")));
+        line(
+            text,
+            &format!("{}, {reason}: {}", container.name, values.join(", ")),
+        );
     }
 }
 

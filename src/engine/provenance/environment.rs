@@ -76,7 +76,15 @@ pub(super) fn through(context: &Context<'_>, text: &str, shell: bool) -> Option<
     let mut told: Vec<String> = Vec::new();
     for (form, name) in references(text, shell) {
         let shown = form.shown(name);
-        if told.len() == MOST || told.iter().any(|known| known.starts_with(&shown)) {
+        if told.len() == MOST {
+            break;
+        }
+        let again = |known: &String| {
+            known
+                .strip_prefix(&shown)
+                .is_some_and(|rest| rest.starts_with(' '))
+        };
+        if told.iter().any(again) {
             continue;
         }
         // `$(…)` that is no variable is a command to a shell, and plain text to the kubelet.
@@ -171,9 +179,7 @@ fn references(text: &str, shell: bool) -> Vec<(Form, &str)> {
             rest = body;
             continue;
         }
-        if let Some((name, _)) = behind.strip_prefix('(').and_then(|body| body.split_once(')'))
-            && is_name(name)
-        {
+        if let Some(name) = behind.strip_prefix('(').and_then(name_in_brackets) {
             found.push((Form::Kubelet, name));
         } else if let Some(body) = behind.strip_prefix('{').filter(|_| shell) {
             let name = leading_name(body);
@@ -200,9 +206,28 @@ fn leading_name(text: &str) -> &str {
         .unwrap_or_default()
 }
 
-fn is_name(text: &str) -> bool {
-    !text.is_empty()
-        && text
-            .bytes()
-            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'-' | b'.'))
+/// The name before the closing bracket; nothing behind the name is looked at, however long the text is.
+fn name_in_brackets(text: &str) -> Option<&str> {
+    let end = text.find(|c: char| !c.is_ascii_alphanumeric() && !matches!(c, '_' | '-' | '.'))?;
+    let (name, rest) = text.split_at_checked(end)?;
+    (end > 0 && rest.starts_with(')')).then_some(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Form, references};
+
+    #[test]
+    fn references_are_found_as_their_reader_sees_them() {
+        let kubelet = [(Form::Kubelet, "A"), (Form::Kubelet, "B-c.d")];
+        assert_eq!(references("x$(A)-$$(C)$(B-c.d)$(", false), kubelet);
+        assert_eq!(references("$(nproc --all) ${A} $B", false), []);
+        let shell = [(Form::Braces, "A"), (Form::Plain, "B"), (Form::Kubelet, "C")];
+        assert_eq!(references("${A:-1}$B/$1$(C)", true), shell);
+    }
+
+    #[test]
+    fn long_texts_without_an_end_are_read_in_one_pass() {
+        assert_eq!(references(&"$(".repeat(1 << 20), true), []);
+    }
 }

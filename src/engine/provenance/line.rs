@@ -66,10 +66,15 @@ impl Gathered<'_, '_, '_> {
         if self.written(field, option) {
             return;
         }
-        let (value, detail) = self.default(option);
+        let (value, mut detail) = self.default(option);
+        let mut own = "the model's own".to_owned();
+        if let Some(doubt) = self.doubt(None) {
+            detail.push_str(&doubt);
+            own.push_str(&doubt);
+        }
         let one = match (value, unset) {
             (Some(value), _) => Place::nowhere(Origin::Default, detail).of(field, Some(value)),
-            (None, Unset::Model) => Place::nowhere(Origin::Model, "the model's own").of(field, None),
+            (None, Unset::Model) => Place::nowhere(Origin::Model, own).of(field, None),
             (None, Unset::Engine(how)) => Place::nowhere(Origin::EngineAuto, how).of(field, None),
         };
         self.list.push(one);
@@ -113,6 +118,16 @@ impl Gathered<'_, '_, '_> {
             }
             one.value.clone_from(&reading.memory.value);
         }
+    }
+
+    /// What may set an option behind the one at `order`, or at all, in words.
+    fn doubt(&self, order: Option<usize>) -> Option<String> {
+        let parsed = self.line.parsed;
+        let behind = parsed
+            .open
+            .is_some_and(|open| order.is_none_or(|order| open > order));
+        let by_file = order.is_none() && parsed.unread_config.is_some();
+        (behind || by_file).then(|| format!("; {}", self.line.open_reason()))
     }
 
     /// Whether releases that the image could hold have different defaults.
@@ -182,7 +197,11 @@ impl Gathered<'_, '_, '_> {
     }
 
     fn of_setting(&self, field: &'static str, setting: &Setting<'_>, positional: bool) -> Provenance {
-        let place = self.place(setting, positional);
+        let mut place = self.place(setting, positional);
+        // Nothing that comes behind it changes a positional model.
+        if let Some(doubt) = self.doubt(Some(setting.order)).filter(|_| !positional) {
+            place.detail.push_str(&doubt);
+        }
         match setting.value {
             Value::Unresolved => place.of(field, None),
             Value::Flag => place.of(field, Some(if setting.negated { "off" } else { "on" })),
@@ -214,10 +233,14 @@ impl Gathered<'_, '_, '_> {
         let Some(word) = words.get(setting.place.word) else {
             return String::new();
         };
-        if positional || word.text != setting.text || setting.value == Value::Flag {
+        if word.text != setting.text || setting.value == Value::Flag {
             return word.text.clone().into_owned();
         }
         let before = setting.place.word.checked_sub(1).and_then(|at| words.get(at));
+        // Releases from 0.12 on move the value of `--model` to the front.
+        if positional && before.is_none_or(|before| before.text != "--model") {
+            return word.text.clone().into_owned();
+        }
         let option = before
             .map(|before| &*before.text)
             .filter(|text| text.starts_with('-'))

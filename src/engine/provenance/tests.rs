@@ -260,6 +260,100 @@ fn scripts() {
 }
 
 #[test]
+fn words_that_may_change_a_value_are_told_beside_it() {
+    let container = with_env(
+        script("exec vllm serve a/b --dtype half $MORE"),
+        json!([{"name": "MORE", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]),
+    );
+    let doubt = "${MORE} may set it: Secret llm/s is never read";
+    for (field, expected) in [
+        (
+            "dtype",
+            format!("half | script | command[2] | line 1 of the script: --dtype half; {doubt}"),
+        ),
+        (
+            "quantization",
+            format!("- | model | - | the model's own; {doubt}"),
+        ),
+        ("memory", format!("- | unresolved | - | {doubt}")),
+        (
+            "model",
+            "a/b | script | command[2] | line 1 of the script: a/b".to_owned(),
+        ),
+    ] {
+        assert_eq!(told(&container, &[], field), expected);
+    }
+}
+
+#[test]
+fn words_that_the_parser_moves_and_gathers() {
+    let mut newer = vllm(&json!([
+        "--dtype=half",
+        "--model",
+        "a/b",
+        "--speculative-config.method=ngram"
+    ]));
+    newer["image"] = json!("vllm/vllm-openai:v0.20.0");
+    check(&[
+        (newer.clone(), "model", "a/b | flag | args[2] | --model a/b"),
+        (
+            newer,
+            "draft",
+            "{\"method\":\"ngram\"} | flag | args[3] | --speculative-config.method=ngram",
+        ),
+        (
+            vllm(&json!(["a/b", "--max-model-len 64"])),
+            "max-model-len",
+            "64 | flag | args[1] | --max-model-len 64",
+        ),
+        (
+            sglang(&json!(["--model-path=a/b", "--tp", "2", "--disable-cuda-graph"])),
+            "tensor-parallel-size",
+            "2 | flag | args[2] | --tp 2",
+        ),
+        (
+            sglang(&json!(["--model-path=a/b", "--mem-fraction-static", "0.6"])),
+            "memory",
+            "0.6 | flag | args[2] | --mem-fraction-static 0.6",
+        ),
+    ]);
+}
+
+#[test]
+fn a_model_of_triton_has_its_own_file() {
+    let pod: Pod = serde_json::from_value(json!({
+        "metadata": {"namespace": "llm"},
+        "spec": {
+            "containers": [{"name": "server", "image": "nvcr.io/nvidia/tritonserver:25.08-vllm-python-py3",
+                "command": ["tritonserver", "--model-repository=/models"],
+                "volumeMounts": [{"name": "models", "mountPath": "/models"}]}],
+            "volumes": [{"name": "models", "configMap": {"name": "triton", "items": [
+                {"key": "config.pbtxt", "path": "chat/config.pbtxt"},
+                {"key": "model.json", "path": "chat/1/model.json"}]}}],
+        },
+    }))
+    .unwrap();
+    let files = BTreeMap::from([
+        ("config.pbtxt".to_owned(), "backend: \"vllm\"\n".to_owned()),
+        (
+            "model.json".to_owned(),
+            "{\"model\": \"a/b\", \"gpu_memory_utilization\": 0.5}".to_owned(),
+        ),
+    ]);
+    let placed = engine::containers(&pod).next().unwrap();
+    let readings = engine::explain(&pod, placed, &Maps(BTreeMap::from([("triton", files)])), &[]);
+    let memory = readings[0]
+        .provenance
+        .iter()
+        .find(|one| one.field == "memory")
+        .unwrap();
+    assert_eq!(
+        line(memory),
+        "0.5 | config-file | - | the model chat, model.json: --gpu-memory-utilization=0.5"
+    );
+}
+
+#[test]
 fn files_of_config() {
     let args = json!(["a/b", "--config", "/files/f.yaml", "--max-num-seqs", "16"]);
     let own = script(

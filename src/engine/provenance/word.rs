@@ -11,9 +11,14 @@ pub(in crate::engine) enum Outside<'o> {
     Unsaid,
     /// The section `vllm` of the file of this path, which a wrapper reads.
     File(&'o str),
+    /// A file of options, all of them, by its name in words.
+    Options(&'o str),
     /// A program around the engine, which makes options of variables and puts in the word `adds` by itself.
     Program { name: &'o str, adds: &'o str },
 }
+
+/// Variables that are looked for in a script.
+const MOST_HOLDERS: usize = 8;
 
 /// Paths that are looked at to find the script that holds a word.
 const MOST_PATHS: usize = 32;
@@ -53,7 +58,9 @@ fn reader(context: &Context<'_>, index: usize, written: &str, outside: Outside<'
     match outside {
         _ if by_policy => format!("which the policy's rule for the image makes {option}"),
         Outside::Program { name, .. } => format!("which {name} makes {option}"),
-        Outside::File(_) | Outside::Unsaid => format!("which the image makes {option}"),
+        Outside::File(_) | Outside::Options(_) | Outside::Unsaid => {
+            format!("which the image makes {option}")
+        }
     }
 }
 
@@ -112,8 +119,11 @@ fn value_in<'i>(item: &'i str, written: &str) -> (Option<usize>, &'i str) {
 }
 
 fn elsewhere(context: &Context<'_>, word: &Word<'_>, written: &str, outside: Outside<'_>) -> Place {
+    if let Outside::Options(file) = outside {
+        return Place::nowhere(Origin::ConfigFile, format!("{file}: {written}"));
+    }
     if let Some(made) = &context.placed.container.made {
-        return Place::nowhere(Origin::Operator, made.by.clone());
+        return Place::nowhere(Origin::Operator, format!("{}: {written}", made.by));
     }
     let by_policy = context
         .rule
@@ -139,7 +149,7 @@ fn elsewhere(context: &Context<'_>, word: &Word<'_>, written: &str, outside: Out
                 return Place::nowhere(Origin::ConfigFile, format!("line {line} of {described}"));
             }
         }
-        Outside::Program { .. } | Outside::Unsaid => {}
+        Outside::Program { .. } | Outside::Options(_) | Outside::Unsaid => {}
     }
     if context.invocation.script {
         return in_script(context, word, written);
@@ -159,25 +169,34 @@ fn in_script(context: &Context<'_>, word: &Word<'_>, written: &str) -> Place {
     let items = commands
         .map(|(index, text)| (Item::Command(index), text))
         .chain(args.map(|(index, text)| (Item::Args(index), text)));
+    let environment = context.invocation.environment.variables().iter().enumerate();
+    // Variables of the container that hold the words among several.
+    let holders: Vec<(usize, [String; 2])> = environment
+        .filter(|(_, variable)| {
+            let value = variable
+                .value
+                .as_ref()
+                .ok()
+                .filter(|value| value.contains(&*word.text));
+            value.is_some_and(|value| {
+                let words: Vec<&str> = value.split_whitespace().collect();
+                words.join(" ").contains(written)
+            })
+        })
+        .map(|(index, variable)| {
+            (
+                index,
+                [format!("${}", variable.name), format!("${{{}", variable.name)],
+            )
+        })
+        .take(MOST_HOLDERS)
+        .collect();
     let mut paths = 0;
     for (item, text) in items {
         let path = Some(item.path(&context.path));
-        // A variable of the container that holds several words.
-        for (index, variable) in context.invocation.environment.variables().iter().enumerate() {
-            let holds = variable.value.as_ref().is_ok_and(|value| {
-                value
-                    .split_whitespace()
-                    .collect::<Vec<_>>()
-                    .join(" ")
-                    .contains(written)
-            });
-            let name = &variable.name;
-            let named = [format!("${name}"), format!("${{{name}")]
-                .iter()
-                .any(|form| text.contains(form.as_str()));
-            if holds && named {
-                return environment::place(context, index, &format!("from which the script takes {written}"));
-            }
+        let named = |forms: &[String; 2]| forms.iter().any(|form| text.contains(form.as_str()));
+        if let Some((index, _)) = holders.iter().find(|(_, forms)| named(forms)) {
+            return environment::place(context, *index, &format!("from which the script takes {written}"));
         }
         if text.contains(&*word.text) && text.contains(char::is_whitespace) && !word.text.is_empty() {
             let detail = match file::only_line_with(text, &word.text) {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::repository::Model;
 use crate::engine::reader::{Context, Reader};
-use crate::engine::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Unresolved, vllm};
+use crate::engine::{Engine, MemoryKind, MemorySource, Origin, Reading, Resolvable, Unresolved, vllm};
 use crate::invocation::{Command, Word};
 use crate::units::Fraction;
 
@@ -95,6 +95,11 @@ fn vllm(context: &Context<'_>, command: &Command<'_>, model: &Model<'_>) -> Resu
         reading.memory.source = MemorySource::ConfigFile;
     }
     reading.memory.path = context.path.clone();
+    for one in &mut reading.provenance {
+        if one.from == Origin::ConfigFile {
+            one.detail = format!("the model {name}, {}", one.detail);
+        }
+    }
     Ok(reading)
 }
 

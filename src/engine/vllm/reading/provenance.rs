@@ -6,6 +6,7 @@ use crate::engine::provenance::line::{Gathered, Tables, Unset};
 use crate::engine::provenance::word::Outside;
 use crate::engine::provenance::{Origin, Place, replace};
 use crate::engine::reader::Context;
+use crate::engine::triton::backend::VLLM as TRITON;
 use crate::engine::vllm::options::{self, Entrypoint};
 use crate::engine::{MemorySource, Provenance, Reading};
 use crate::invocation::{Command, Word};
@@ -59,6 +60,7 @@ pub(super) fn of(
     let view = line.view();
     let outside = match start {
         Start::Wrapper(wrapper::KAITO) => wrapper::kaito_file(given).map_or(Outside::Unsaid, Outside::File),
+        Start::Wrapper(TRITON) => Outside::Options("model.json"),
         Start::Wrapper(name) if name != wrapper::NIM => Outside::Program {
             name,
             adds: if name == wrapper::HUGGINGFACE {

@@ -38,7 +38,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Where values stand.
-const PROVENANCE: [Entry; 10] = [
+const PROVENANCE: [Entry; 11] = [
     Entry::new("model", &["--model", "-m"], &[], Otherwise::Nothing),
     Entry::new(
         "model",
@@ -64,6 +64,7 @@ const PROVENANCE: [Entry; 10] = [
         &["LLAMA_ARG_CTX_SIZE"],
         Otherwise::Engine("fitted to the memory that is free"),
     ),
+    Entry::new("dtype", &[], &[], Otherwise::Model),
     Entry::new(
         "kv-cache-dtype",
         &["--cache-type-k", "-ctk"],

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::provenance::plain as provenance;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Starts};
 use crate::invocation::prefix::{Program, program};
@@ -30,14 +31,19 @@ impl Reader for Ollama {
         let mut reading = context.blank(Engine::Ollama, MemoryKind::Uncapped);
         reading.command = Some("serve".to_owned());
         reading.memory.source = MemorySource::EngineAuto;
-        reading.model = context.invocation.commands.iter().find_map(|other| {
+        let model = context.invocation.commands.iter().find_map(|other| {
             let (Program::Binary("ollama"), _) = program(&other.words)? else {
                 return None;
             };
             let asks = matches!(&*other.words.get(1)?.text, "run" | "pull");
-            let model = other.words.get(2).filter(|_| asks)?;
-            Some(model.text.clone().into_owned())
+            other.words.get(2).filter(|_| asks)
         });
+        reading.model = model.map(|model| model.text.clone().into_owned());
+        if let Some(model) = model {
+            reading
+                .provenance
+                .extend(provenance::positional(context, "model", model));
+        }
         reading.max_model_len = match context.variable(command, "OLLAMA_CONTEXT_LENGTH") {
             Some(Ok(text)) => text.trim().parse().ok().filter(|length| *length != 0),
             _ => None,

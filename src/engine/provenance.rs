@@ -4,6 +4,7 @@
 
 use serde::{Serialize, Serializer};
 
+use super::{MemoryKind, MemorySource, Reading, Unresolved};
 use crate::finding::{FieldPath, shortened};
 
 mod environment;
@@ -133,6 +134,56 @@ pub(super) fn replace(list: &mut Vec<Provenance>, one: Provenance) {
         Some(known) => *known = one,
         None => list.push(one),
     }
+}
+
+/// Adds what follows from the reading itself to what its reader has said.
+pub(super) fn complete(reading: &mut Reading) {
+    memory(reading);
+    let is_auto = |value: &Option<String>| value.as_deref() == Some("auto");
+    let types = [
+        ("dtype", is_auto(&reading.dtype)),
+        ("kv-cache-dtype", is_auto(&reading.kv_cache_dtype)),
+    ];
+    for (field, is_auto) in types {
+        if is_auto && reading.provenance.iter().all(|known| known.field != field) {
+            let place = Place::nowhere(Origin::EngineAuto, format!("{} works it out", reading.engine));
+            reading.provenance.push(place.of(field, Some("auto")));
+        }
+    }
+}
+
+/// Where the memory comes from, as far as the source in the reading tells.
+fn memory(reading: &mut Reading) {
+    let none = reading.memory.kind == MemoryKind::None;
+    if none || reading.provenance.iter().any(|known| known.field == "memory") {
+        return;
+    }
+    let memory = &reading.memory;
+    let (from, detail) = match memory.source {
+        MemorySource::Flag => (Origin::Flag, "an option of the command line".to_owned()),
+        MemorySource::Env => (Origin::Env, "a variable of the container".to_owned()),
+        MemorySource::ConfigFile => (Origin::ConfigFile, "a file of the model".to_owned()),
+        MemorySource::Default => (Origin::Default, format!("default of {}", reading.engine)),
+        MemorySource::EngineAuto => (Origin::EngineAuto, format!("{} works it out", reading.engine)),
+        MemorySource::Estimate => (Origin::EngineAuto, "estimated from model and options".to_owned()),
+        MemorySource::Policy => (Origin::Policy, "the policy's rule".to_owned()),
+        // Declarations are not part of an invocation.
+        MemorySource::Annotation => return,
+        MemorySource::Unresolved => {
+            let decides = |unresolved: &&Unresolved| unresolved.decides_memory;
+            let reason = reading.unresolved.iter().find(decides);
+            let reason = reason.map_or("it cannot be read", |unresolved| unresolved.reason.as_str());
+            (Origin::Unresolved, reason.to_owned())
+        }
+    };
+    let is_written = matches!(from, Origin::Flag | Origin::Env);
+    let place = Place {
+        from,
+        path: is_written.then(|| memory.path.clone()),
+        detail,
+    };
+    let one = place.of("memory", memory.value.as_deref());
+    reading.provenance.push(one);
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    annotations, llama_cpp, lmdeploy, nim, ollama, other, ray, sglang, tei, tensorrt_llm, tgi, triton, vllm,
+    annotations, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei, tensorrt_llm, tgi,
+    triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
@@ -136,6 +137,9 @@ fn readings(
                 decides_memory: false,
             });
         }
+    }
+    if explains {
+        readings.iter_mut().for_each(provenance::complete);
     }
     readings
 }

@@ -22,7 +22,7 @@ const OPTIONS: &[&str] = &[
 ];
 
 /// Where values stand.
-const PROVENANCE: [Entry; 5] = [
+const PROVENANCE: [Entry; 6] = [
     Entry::new("model", &["--model-id"], &["MODEL_ID"], Otherwise::Nothing),
     Entry::new(
         "memory",
@@ -31,6 +31,12 @@ const PROVENANCE: [Entry; 5] = [
         Otherwise::Engine("the weights and the activations of one batch"),
     ),
     Entry::new("dtype", &["--dtype"], &["DTYPE"], Otherwise::Default("auto")),
+    Entry::new(
+        "kv-cache-dtype",
+        &[],
+        &[],
+        Otherwise::Engine("TEI keeps no cache of keys and values"),
+    ),
     Entry::new(
         "max-num-batched-tokens",
         &["--max-batch-tokens"],

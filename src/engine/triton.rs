@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::provenance::plain as provenance;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, Parallelism, Reading};
 use crate::finding::Code;
@@ -153,6 +154,9 @@ fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
     let mut reading = context.blank(Engine::Triton, MemoryKind::Unknown);
     reading.command = Some("tritonserver".to_owned());
     reading.model = reading.option(words, &REPOSITORY);
+    reading
+        .provenance
+        .extend(provenance::in_words(context, "model", words, &REPOSITORY));
     let tensor = reading
         .count(words, &["--tp", "--tensor_parallel_size"])
         .unwrap_or(1);

@@ -30,7 +30,9 @@ pub(super) fn add(context: &Context<'_>, command: &Command<'_>, reading: &mut Re
             .into_iter()
             .find_map(|name| context.provenance_of_variable(command, "model", name)),
     };
-    if let Some(model) = model {
+    if let Some(mut model) = model {
+        // As the reading has it, without the scheme.
+        model.value = model.value.and(reading.model.clone());
         replace(list, model);
     }
     if reading.memory.source == MemorySource::Unresolved {
@@ -63,6 +65,12 @@ pub(super) fn add(context: &Context<'_>, command: &Command<'_>, reading: &mut Re
                 .of(field, Some("1"))
         });
         replace(list, one);
+    }
+    for field in ["dtype", "kv-cache-dtype"] {
+        if list.iter().all(|known| known.field != field) {
+            let profile = "the image chooses it by a profile";
+            list.push(Place::nowhere(Origin::EngineAuto, profile).of(field, None));
+        }
     }
     if list.iter().all(|known| known.field != "max-model-len") {
         list.extend(context.provenance_of_variable(command, "max-model-len", "NIM_MAX_MODEL_LEN"));

@@ -62,19 +62,8 @@ pub(in crate::engine) fn of(options: Options<'_>, entries: &[Entry]) -> Vec<Prov
 
 fn one(options: Options<'_>, entry: &Entry) -> Option<Provenance> {
     let context = options.context;
-    if let Some(flag) = Flag::last(options.words, entry.options) {
-        let written = match options
-            .words
-            .iter()
-            .position(|word| std::ptr::eq(word, flag.word))
-        {
-            Some(at) if flag.text == flag.word.text => {
-                let before = at.checked_sub(1).and_then(|at| options.words.get(at));
-                format!("{} {}", before.map_or("", |before| &*before.text), flag.text)
-            }
-            _ => flag.word.text.clone().into_owned(),
-        };
-        return Some(of_word(context, entry.field, &flag, &written));
+    if let Some(one) = in_words(context, entry.field, options.words, entry.options) {
+        return Some(one);
     }
     // A flag without a value.
     let alone = options
@@ -102,6 +91,27 @@ fn one(options: Options<'_>, entry: &Entry) -> Option<Provenance> {
         Otherwise::Engine(how) => Some(Place::nowhere(Origin::EngineAuto, how).of(entry.field, None)),
         Otherwise::Nothing => None,
     }
+}
+
+/// The value behind the last of `names` among the words; nothing where it is not asked.
+pub(in crate::engine) fn in_words(
+    context: &Context<'_>,
+    field: &'static str,
+    words: &[Word<'_>],
+    names: &[&str],
+) -> Option<Provenance> {
+    if !context.explains {
+        return None;
+    }
+    let flag = Flag::last(words, names)?;
+    let written = match words.iter().position(|word| std::ptr::eq(word, flag.word)) {
+        Some(at) if flag.text == flag.word.text => {
+            let before = at.checked_sub(1).and_then(|at| words.get(at));
+            format!("{} {}", before.map_or("", |before| &*before.text), flag.text)
+        }
+        _ => flag.word.text.clone().into_owned(),
+    };
+    Some(of_word(context, field, &flag, &written))
 }
 
 fn of_word(context: &Context<'_>, field: &'static str, flag: &Flag<'_>, written: &str) -> Provenance {

@@ -69,7 +69,43 @@ fn readings(container: &Value, rules: &[ImageRule]) -> Vec<Reading> {
     }))
     .unwrap();
     let placed = engine::containers(&pod).next().unwrap();
-    engine::explain(&pod, placed, &maps(), rules)
+    let readings = engine::explain(&pod, placed, &maps(), rules);
+    readings.iter().for_each(agrees);
+    readings
+}
+
+/// Values that are told are those of the reading, each once.
+fn agrees(reading: &Reading) {
+    let told = |field: &str| {
+        let mut all = reading.provenance.iter().filter(|one| one.field == field);
+        let one = all.next();
+        assert_eq!(all.next(), None, "{field} of {reading:#?}");
+        one.map(|one| one.value.clone())
+    };
+    assert_eq!(told("memory"), Some(reading.memory.value.clone()), "{reading:#?}");
+    for (field, value) in [
+        ("model", &reading.model),
+        ("quantization", &reading.quantization),
+        ("dtype", &reading.dtype),
+        ("kv-cache-dtype", &reading.kv_cache_dtype),
+    ] {
+        // Types that are `auto` without being written have no value to tell.
+        if let Some(Some(told)) = told(field) {
+            assert_eq!(Some(told), *value, "{field} of {reading:#?}");
+        } else if value.as_deref().is_some_and(|value| value != "auto") {
+            panic!("{field} is not told: {reading:#?}");
+        }
+    }
+    let sizes = reading.parallelism;
+    for (field, size) in [
+        ("tensor-parallel-size", sizes.tensor),
+        ("pipeline-parallel-size", sizes.pipeline),
+        ("data-parallel-size", sizes.data),
+    ] {
+        if let Some(Some(value)) = told(field) {
+            assert_eq!(value, size.to_string(), "{field} of {reading:#?}");
+        }
+    }
 }
 
 /// `value | from | path below the container | detail`.

@@ -1,11 +1,12 @@
 //! Follows a command line to the programs that it starts: through wrappers, shells and their scripts.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::environment::Found;
 use super::prefix::{self, base_name};
+use super::reason::brief;
 use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
 
@@ -27,14 +28,17 @@ const MOST_BYTES: usize = 1 << 22;
 /// Bytes of one word that Linux hands to a program (`MAX_ARG_STRLEN` without the NUL): a longer one is never executed.
 const LONGEST_WORD: usize = (128 << 10) - 1;
 
+/// Bytes of a path that Linux takes (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
+
 /// Texts of one variable that are told apart.
 const MOST_TEXTS: usize = 8;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
     files: &'e Files<'a>,
-    variables: Vec<(String, Variable<'a>)>,
-    positional: Vec<Word<'a>>,
+    variables: HashMap<String, Variable<'a>>,
+    positional: VecDeque<Word<'a>>,
     depth: u8,
     budget: usize,
     bytes: usize,
@@ -45,7 +49,7 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) written: BTreeMap<String, written::Text>,
     /// The folder that the script changed to.
     folder: Option<String>,
-    functions: Vec<(String, Rc<[Token]>)>,
+    functions: HashMap<String, Rc<[Token]>>,
     /// Whether the script replaced itself or ended.
     ended: bool,
     /// What the last command wrote to the pipe.
@@ -57,8 +61,8 @@ pub(super) type Files<'a> = dyn Fn(&str) -> Result<&'a str, String> + 'a;
 
 #[derive(Clone)]
 enum Variable<'a> {
-    Text(String),
-    Array(Vec<Word<'a>>),
+    Text(Rc<String>),
+    Array(Rc<Vec<Word<'a>>>),
     Unknown(String),
     /// Nothing, or one word with this beginning, which names an option.
     Option {
@@ -100,8 +104,8 @@ impl<'a, 'e> Runner<'a, 'e> {
         Self {
             environment,
             files,
-            variables: Vec::new(),
-            positional: Vec::new(),
+            variables: HashMap::new(),
+            positional: VecDeque::new(),
             depth: 0,
             budget: MOST,
             bytes: MOST_BYTES,
@@ -110,7 +114,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             script: false,
             written: BTreeMap::new(),
             folder: None,
-            functions: Vec::new(),
+            functions: HashMap::new(),
             ended: false,
             piped: None,
         }
@@ -148,7 +152,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 return;
             }
             let script = words[at].clone();
-            let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1));
+            let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1).into());
             self.depth += 1;
             self.run(&script);
             self.ended = false;
@@ -162,7 +166,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 self.give_up("scripts are nested too deeply");
                 return;
             }
-            let outer = std::mem::replace(&mut self.positional, words.split_off(at));
+            let outer = std::mem::replace(&mut self.positional, words.split_off(at).into());
             self.depth += 1;
             self.run_text(&text, Site::ELSEWHERE);
             self.ended = false;
@@ -265,46 +269,67 @@ impl<'a, 'e> Runner<'a, 'e> {
     }
 
     fn set(&mut self, name: &str, value: Variable<'a>) {
-        match self.variables.iter_mut().find(|(known, _)| known == name) {
-            Some(slot) => slot.1 = value,
-            None => self.variables.push((name.to_owned(), value)),
+        match self.variables.get_mut(name) {
+            Some(slot) => *slot = value,
+            None => {
+                self.variables.insert(name.to_owned(), value);
+            }
         }
     }
 
+    /// Adds to the text of a variable of the script itself where it is; false where that is none.
+    fn extend(&mut self, name: &str, more: &str) -> bool {
+        let Some(Variable::Text(text)) = self.variables.get_mut(name) else {
+            return false;
+        };
+        Rc::make_mut(text).push_str(more);
+        true
+    }
+
     fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
+        let known = fields.certainty == Certainty::Known;
+        if append && known && !conditional && self.extend(name, &fields.text) {
+            return;
+        }
         let option = option_of(&fields).map(str::to_owned);
-        let value = if fields.certainty == Certainty::Known {
-            Variable::Text(fields.text.into_owned())
+        let value = if known {
+            Variable::Text(Rc::new(fields.text.into_owned()))
         } else {
             Variable::Unknown(
                 fields
                     .reason
-                    .map_or_else(|| format!("{name} is not known"), Cow::into_owned),
+                    .map_or_else(|| format!("{} is not known", brief(name)), Cow::into_owned),
             )
         };
+        let before = self.look_up(name);
         let value = match (append, value) {
-            (true, Variable::Text(more)) => match self.look_up(name) {
-                Variable::Text(text) => Variable::Text(text + &more),
+            (true, Variable::Text(more)) => match &before {
+                Variable::Text(text) => {
+                    // A copy of what may be long.
+                    self.spend(text.len());
+                    Variable::Text(Rc::new(format!("{text}{more}")))
+                }
                 Variable::Unset => Variable::Text(more),
-                other => other,
+                other => other.clone(),
             },
             (_, value) => value,
         };
-        let same = match (&value, self.look_up(name)) {
-            (Variable::Text(a), Variable::Text(b)) => *a == b,
+        let same = match (&value, &before) {
+            (Variable::Text(a), Variable::Text(b)) => a == b,
             _ => false,
         };
         if conditional && !same {
-            let reason = format!("{name} is set under a condition");
-            let value = match (option, self.look_up(name)) {
-                (Some(option), Variable::Option { name, .. }) if name == option => {
-                    Variable::Option { name, reason }
-                }
+            let reason = format!("{} is set under a condition", brief(name));
+            let value = match (option, &before) {
+                (Some(option), Variable::Option { name, .. }) if *name == option => Variable::Option {
+                    name: name.clone(),
+                    reason,
+                },
                 (Some(name), Variable::Unset) if !append => Variable::Option { name, reason },
                 (Some(name), Variable::Text(text)) if !append && text.trim().is_empty() => {
                     Variable::Option { name, reason }
                 }
-                _ => self.either(name, value, reason),
+                _ => either(&before, value, reason),
             };
             self.set(name, value);
         } else {
@@ -321,51 +346,37 @@ impl<'a, 'e> Runner<'a, 'e> {
         site: Site,
     ) {
         let mut words = Vec::new();
-        if append && let Variable::Array(before) = self.look_up(name) {
-            words = before;
-        }
-        let before = words.len();
         for item in items {
             self.fields(item, None, site, &mut words);
         }
-        if conditional && append && before > 0 {
-            let added = words.split_off(before);
-            perhaps(added, name, &mut words);
-            self.set(name, Variable::Array(words));
-        } else if conditional {
-            // Whether the words are there is not known, and how many there are either.
-            self.set(
-                name,
-                Variable::Unknown(format!("{name} is set under a condition")),
-            );
-        } else {
-            self.set(name, Variable::Array(words));
+        let before = match self.variables.get_mut(name) {
+            Some(Variable::Array(before)) if append => Some(Rc::make_mut(before)),
+            _ => None,
+        };
+        match before {
+            Some(before) if conditional && !before.is_empty() => perhaps(words, name, before),
+            Some(before) if !conditional => before.append(&mut words),
+            _ if conditional => {
+                // Whether the words are there is not known, and how many there are either.
+                self.set(
+                    name,
+                    Variable::Unknown(format!("{} is set under a condition", brief(name))),
+                );
+            }
+            _ => self.set(name, Variable::Array(Rc::new(words))),
         }
     }
 
-    /// What a variable can hold after an assignment that is made or not.
-    fn either(&self, name: &str, value: Variable<'a>, reason: String) -> Variable<'a> {
-        let Variable::Text(new) = value else {
-            return Variable::Unknown(reason);
-        };
-        let mut texts = match self.look_up(name) {
-            Variable::Text(old) => vec![old],
-            Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts,
-            _ => return Variable::Unknown(reason),
-        };
-        texts.push(new);
-        Variable::Either { texts, reason }
-    }
-
-    fn look_up(&self, name: &str) -> Variable<'a> {
-        if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
+    /// The value of a variable. A copy of a text that the script did not set itself counts as read once more.
+    fn look_up(&mut self, name: &str) -> Variable<'a> {
+        if let Some(value) = self.variables.get(name) {
             return value.clone();
         }
-        if let Ok(index) = name.parse::<usize>() {
+        let value = if let Ok(index) = name.parse::<usize>() {
             // `$0` is the first word after the script.
-            return match self.positional.get(index) {
+            match self.positional.get(index) {
                 Some(word) if word.certainty == Certainty::Known => {
-                    Variable::Text(word.text.clone().into_owned())
+                    Variable::Text(Rc::new(word.text.clone().into_owned()))
                 }
                 Some(word) => Variable::Unknown(
                     word.reason
@@ -373,15 +384,20 @@ impl<'a, 'e> Runner<'a, 'e> {
                         .map_or_else(|| "not known".to_owned(), Cow::into_owned),
                 ),
                 None => Variable::Unset,
-            };
+            }
+        } else {
+            match self.environment.find(name) {
+                Found::Value(value) => Variable::Text(Rc::new(value.to_owned())),
+                Found::Unknown(why) => Variable::Unknown(why.into_owned()),
+                // KServe's own: no image sets it, and its script uses it as it is.
+                Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(Rc::default()),
+                Found::NotSet => Variable::Unset,
+            }
+        };
+        if let Variable::Text(text) = &value {
+            self.spend(text.len());
         }
-        match self.environment.find(name) {
-            Found::Value(value) => Variable::Text(value.to_owned()),
-            Found::Unknown(why) => Variable::Unknown(why.into_owned()),
-            // KServe's own: no image sets it, and its script uses it as it is.
-            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
-            Found::NotSet => Variable::Unset,
-        }
+        value
     }
 
     fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
@@ -395,7 +411,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         let next = self.simple_command(command, streams, conditional, site);
         if let Some(name) = unfilled {
             for command in &mut self.commands[before..] {
-                command.refused = Some(format!("the placeholder {name} is not filled in"));
+                command.refused = Some(format!("the placeholder {} is not filled in", brief(&name)));
             }
         }
         next
@@ -447,7 +463,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 Kind::AssignArray { name, append, items } => {
                     self.assign_array(name, *append, items, conditional, site);
                 }
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument { .. } => {}
             }
             if words.len() > MOST {
                 self.give_up("the script is too long");
@@ -488,7 +504,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             "unset" => {
                 for word in &words[1..] {
                     let value = if conditional {
-                        Variable::Unknown(format!("{} is unset under a condition", word.text))
+                        Variable::Unknown(format!("{} is unset under a condition", brief(&word.text)))
                     } else {
                         Variable::Unset
                     };
@@ -497,13 +513,29 @@ impl<'a, 'e> Runner<'a, 'e> {
             }
             "set" => {
                 if let Some(at) = words.iter().position(|word| word.text == "--") {
-                    let zero = self.positional.first().cloned().unwrap_or(Word::literal("sh"));
+                    let zero = self.positional.front().cloned().unwrap_or(Word::literal("sh"));
                     self.positional = std::iter::once(zero).chain(words.drain(at + 1..)).collect();
                 }
             }
             "shift" => {
-                if self.positional.len() > 1 {
-                    self.positional.remove(1);
+                let count = words.get(1).map_or(Some(1), |word| word.text.parse::<usize>().ok());
+                match count {
+                    Some(count) if !conditional => {
+                        // More than there are is an error that shifts nothing.
+                        if count < self.positional.len() {
+                            self.positional.drain(1..=count);
+                        }
+                    }
+                    _ => {
+                        let reason = "shift moves them by a number that is not known";
+                        let unknown = Word {
+                            certainty: Certainty::Many,
+                            reason: Some(Cow::Borrowed(reason)),
+                            ..Word::literal("$@")
+                        };
+                        self.positional.truncate(1);
+                        self.positional.push_back(unknown);
+                    }
                 }
             }
             "eval" => {
@@ -534,6 +566,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             "cd" => {
                 let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
                 let folder = folder.map(|word| self.absolute(&word.text));
+                let folder = folder.filter(|folder| folder.len() <= LONGEST_PATH);
                 if folder != self.folder {
                     self.folder = folder.filter(|_| !conditional);
                 }
@@ -560,7 +593,7 @@ fn option_of<'w>(word: &'w Word<'_>) -> Option<&'w str> {
 /// Words of an array that are there or not: an option keeps its name and loses its value, anything else may stand for
 /// any words.
 fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
-    let reason = format!("{array} is extended under a condition");
+    let reason = format!("{} is extended under a condition", brief(array));
     let mut added = added.into_iter().peekable();
     while let Some(mut word) = added.next() {
         let known = word.certainty == Certainty::Known;
@@ -584,6 +617,20 @@ fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
         }
         words.push(word);
     }
+}
+
+/// What a variable can hold after an assignment that is made or not.
+fn either<'a>(before: &Variable<'_>, value: Variable<'a>, reason: String) -> Variable<'a> {
+    let Variable::Text(new) = value else {
+        return Variable::Unknown(reason);
+    };
+    let mut texts = match before {
+        Variable::Text(old) => vec![old.to_string()],
+        Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts.clone(),
+        _ => return Variable::Unknown(reason),
+    };
+    texts.push(new.to_string());
+    Variable::Either { texts, reason }
 }
 
 /// The name of a place that nobody filled in.

@@ -62,7 +62,12 @@ pub(super) enum Kind {
     /// `> FILE` or `>> FILE` of the standard output.
     Into { append: bool, target: Vec<Piece> },
     /// `<< WORD`: the text below the line.
-    HereDocument(Vec<Piece>),
+    HereDocument {
+        /// The text, with what it expands.
+        body: Vec<Piece>,
+        /// Its length in the script.
+        bytes: usize,
+    },
     /// `;`, `&&`, `||`, `|`, `&`, newline, `(`, `)`, `;;`.
     Operator(&'static str),
 }
@@ -80,13 +85,11 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
     let mut tokens: Vec<Token> = Vec::new();
     loop {
         let next = lexer.token();
-        for (index, body) in lexer.bodies.drain(..) {
-            if let Some(Token {
-                kind: Kind::HereDocument(pieces),
-                ..
-            }) = tokens.get_mut(index)
+        for (index, text) in lexer.bodies.drain(..) {
+            if let Some(token) = tokens.get_mut(index)
+                && matches!(token.kind, Kind::HereDocument { .. })
             {
-                *pieces = body;
+                token.kind = text;
             }
         }
         match next {
@@ -130,7 +133,7 @@ struct Lexer<'s> {
     emitted: usize,
     here_documents: Vec<HereDocument>,
     /// Texts of here-documents, with the index of the token that each belongs to.
-    bodies: Vec<(usize, Vec<Piece>)>,
+    bodies: Vec<(usize, Kind)>,
 }
 
 /// A here-document whose text is still to come.
@@ -290,12 +293,18 @@ impl Lexer<'_> {
                     literal: !bare,
                     token: self.emitted,
                 });
-                Redirection::Kept(Kind::HereDocument(Vec::new()))
+                Redirection::Kept(Kind::HereDocument {
+                    body: Vec::new(),
+                    bytes: 0,
+                })
             }
             "<<<" => {
                 let mut pieces = pieces;
                 push_text(&mut pieces, "\n");
-                Redirection::Kept(Kind::HereDocument(pieces))
+                Redirection::Kept(Kind::HereDocument {
+                    body: pieces,
+                    bytes: 0,
+                })
             }
             ">" | ">>" | ">|" if standard => Redirection::Kept(Kind::Into {
                 append: operator == ">>",
@@ -326,9 +335,11 @@ impl Lexer<'_> {
                     break;
                 }
             }
+            let bytes = body.len();
             let pieces = if document.literal { None } else { pieces(&body) };
+            let body = pieces.unwrap_or_else(|| vec![Piece::Text(body)]);
             self.bodies
-                .push((document.token, pieces.unwrap_or_else(|| vec![Piece::Text(body)])));
+                .push((document.token, Kind::HereDocument { body, bytes }));
         }
     }
 
@@ -661,9 +672,9 @@ mod tests {
         };
         tokens
             .iter()
-            .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument(_)))
+            .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument { .. }))
             .map(|token| match &token.kind {
-                Kind::Into { .. } | Kind::HereDocument(_) => String::new(),
+                Kind::Into { .. } | Kind::HereDocument { .. } => String::new(),
                 Kind::Word { pieces, .. } => match pieces.as_slice() {
                     [Piece::Text(text)] => text.clone(),
                     other => text(other),
@@ -697,7 +708,7 @@ mod tests {
         let bodies: Vec<_> = tokens
             .iter()
             .filter_map(|token| match &token.kind {
-                Kind::HereDocument(pieces) => Some(pieces.len()),
+                Kind::HereDocument { body, .. } => Some(body.len()),
                 _ => None,
             })
             .collect();

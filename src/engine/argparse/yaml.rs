@@ -1,5 +1,7 @@
 //! YAML as Python's PyYAML loads it: the files that `--config` names.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -67,11 +69,18 @@ impl<'de> Deserialize<'de> for Node {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
                 let mut entries: Vec<(String, Node)> = Vec::new();
+                let mut places: HashMap<String, usize> = HashMap::new();
                 while let Some((key, node)) = map.next_entry::<Node, Node>()? {
+                    if matches!(key, Node::List(_) | Node::Map(_)) {
+                        return Err(serde::de::Error::custom("found unhashable key"));
+                    }
                     let key = key.text();
-                    match entries.iter_mut().find(|(name, _)| *name == key) {
-                        Some(entry) => entry.1 = node,
-                        None => entries.push((key, node)),
+                    match places.entry(key) {
+                        Entry::Occupied(place) => entries[*place.get()].1 = node,
+                        Entry::Vacant(place) => {
+                            entries.push((place.key().clone(), node));
+                            place.insert(entries.len() - 1);
+                        }
                     }
                 }
                 Ok(Node::Map(entries))

@@ -84,8 +84,9 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings = Vec::new();
+    let mut compared: Vec<&str> = Vec::new();
     for variable in context.invocation.environment.variables() {
-        // Each is compared with every word; nobody reads more than these.
+        // Each name is compared with every word, and once; nobody reads more than these.
         if findings.len() >= 8 {
             break;
         }
@@ -96,6 +97,10 @@ fn unread_variables(context: &Context<'_>, reading: &Reading) -> Vec<Finding> {
         let Some((_, option)) = UNREAD.iter().find(|(unread, _)| *unread == name) else {
             continue;
         };
+        if compared.contains(&name) {
+            continue;
+        }
+        compared.push(name);
         if declared(name) || used(name) {
             continue;
         }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use super::super::environment::Found;
 use super::super::shell::{Otherwise, Piece, Token};
+use super::super::reason::brief;
 use super::super::{Certainty, Item, Word};
-use super::field::Field;
+use super::field::{Field, weight};
 use super::{DEEPEST, Runner, Site, Variable};
 
 impl<'a> Runner<'a, '_> {
@@ -48,9 +49,12 @@ impl<'a> Runner<'a, '_> {
     ) {
         let from = out.len();
         let mut field = Field::default();
+        // Each word is weighed once: a word of the script may become as many as it has pieces.
+        let (mut weighed, mut bytes) = (from, 0);
         for piece in pieces {
-            let so_far: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
-            if so_far + field.len() > self.bytes {
+            bytes += out[weighed..].iter().map(weight).sum::<usize>();
+            weighed = out.len();
+            if bytes + field.weight() > self.bytes {
                 self.bytes = 0;
                 self.give_up("the script is too long");
                 return;
@@ -66,11 +70,10 @@ impl<'a> Runner<'a, '_> {
                     field.unknown(raw, &reason, !quoted);
                 }
                 Piece::Variable { name, quoted, .. } if name == "@" || name == "*" => {
-                    let words: Vec<Word<'a>> = self.positional.iter().skip(1).cloned().collect();
-                    field.words(words, *quoted, out);
+                    field.words(self.positional.iter().skip(1), *quoted, out);
                 }
                 Piece::Array { name, quoted } => match self.look_up(name) {
-                    Variable::Array(words) => field.words(words, *quoted, out),
+                    Variable::Array(words) => field.words(words.iter(), *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
                     Variable::Unknown(reason)
                     | Variable::Option { reason, .. }
@@ -91,7 +94,7 @@ impl<'a> Runner<'a, '_> {
             }
         }
         field.end(out);
-        let bytes: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
+        bytes += out[weighed..].iter().map(weight).sum::<usize>();
         if !self.spend(bytes) {
             out.truncate(from);
             return;
@@ -123,12 +126,12 @@ impl<'a> Runner<'a, '_> {
         };
         let raw = format!("${{{name}}}");
         match (value, otherwise) {
-            (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),
+            (Variable::Array(words), _) => field.words(words.iter().take(1), quoted, out),
             (Variable::Option { name, reason }, _) if !quoted && field.len() == 0 => {
                 field.text(&name);
                 field.unknown(&raw, &reason, false);
             }
-            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, texts),
+            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, &texts),
             (
                 Variable::Unknown(reason) | Variable::Option { reason, .. } | Variable::Either { reason, .. },
                 _,
@@ -153,7 +156,7 @@ impl<'a> Runner<'a, '_> {
             }
             (Variable::Unset, _) if name.bytes().all(|b| b.is_ascii_digit()) => {}
             (Variable::Unset, _) => {
-                let reason = format!("{name} is not set in the container; the image may set it");
+                let reason = format!("{} is not set in the container; the image may set it", brief(name));
                 field.unknown(&raw, &reason, !quoted);
             }
         }
@@ -189,7 +192,7 @@ impl<'a> Runner<'a, '_> {
     /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
     fn reason_of(&self, raw: &str) -> String {
         if raw.starts_with('<') {
-            return format!("the placeholder {raw} is not filled in");
+            return format!("the placeholder {} is not filled in", brief(raw));
         }
         let name = raw
             .strip_prefix("$(")
@@ -198,7 +201,7 @@ impl<'a> Runner<'a, '_> {
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         match self.environment.find(name) {
             Found::Unknown(why) if is_name => why.into_owned(),
-            _ => format!("{raw} is known only when the script runs"),
+            _ => format!("{} is known only when the script runs", brief(raw)),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::rc::Rc;
 
+use super::super::reason::brief;
 use super::super::shell::{Kind, Token};
 use super::super::{Certainty, Word};
 use super::branch::{Flow, Run};
@@ -66,7 +67,12 @@ impl<'a> Runner<'a, '_> {
                 next,
                 long,
             } = Segment::at(tokens, at);
+            let from = at;
             at = next.max(at + 1);
+            // What runs again in a loop or a function counts again.
+            if !self.spend(length_of(&tokens[from..at.min(tokens.len())])) {
+                return;
+            }
             let defines = operator == "("
                 && command.len() == 1
                 && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")));
@@ -113,7 +119,7 @@ impl<'a> Runner<'a, '_> {
                     if let Some(name) = command.get(1).and_then(bare_text) {
                         self.set(
                             name,
-                            Variable::Unknown(format!("{name} is the variable of a loop")),
+                            Variable::Unknown(format!("{} is the variable of a loop", brief(name))),
                         );
                     }
                     return &[];
@@ -182,7 +188,7 @@ impl<'a> Runner<'a, '_> {
             return false;
         }
         for word in words {
-            self.set(name, Variable::Text(word.text.into_owned()));
+            self.set(name, Variable::Text(Rc::new(word.text.into_owned())));
             self.depth += 1;
             self.tokens(body, site);
             self.depth -= 1;
@@ -227,17 +233,16 @@ impl<'a> Runner<'a, '_> {
     /// Keeps the body of a function for its calls.
     fn define(&mut self, name: Option<&str>, body: &[Token]) {
         if let Some(name) = name
-            && self.spend(body.len())
+            && self.spend(length_of(body))
         {
-            self.functions.retain(|(known, _)| known != name);
-            self.functions.push((name.to_owned(), Rc::from(body)));
+            self.functions.insert(name.to_owned(), Rc::from(body));
         }
     }
 
     /// Runs a function of the script; false where there is none of that name.
     pub(super) fn call(&mut self, words: &[Word<'a>], site: Site) -> bool {
         let Some(first) = words.first() else { return false };
-        let Some((_, body)) = self.functions.iter().find(|(name, _)| *name == first.text) else {
+        let Some(body) = self.functions.get(&*first.text) else {
             return false;
         };
         if self.depth >= DEEPEST {
@@ -245,7 +250,7 @@ impl<'a> Runner<'a, '_> {
             return true;
         }
         let body = Rc::clone(body);
-        let outer = std::mem::replace(&mut self.positional, words.to_vec());
+        let outer = std::mem::replace(&mut self.positional, words.iter().cloned().collect());
         self.depth += 1;
         self.tokens(&body, site);
         self.depth -= 1;
@@ -263,7 +268,7 @@ impl<'a> Runner<'a, '_> {
                 Kind::Assign { name, .. } | Kind::AssignArray { name, .. } => {
                     self.set(
                         name,
-                        Variable::Unknown(format!("{name} is set in a case statement")),
+                        Variable::Unknown(format!("{} is set in a case statement", brief(name))),
                     );
                 }
                 Kind::Word { .. } => match bare_text(token) {
@@ -279,10 +284,23 @@ impl<'a> Runner<'a, '_> {
                     }
                     _ => {}
                 },
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument { .. } => {}
             }
         }
         at
+    }
+}
+
+/// Bytes of the script that tokens stand for, the texts of here-documents included.
+fn length_of(tokens: &[Token]) -> usize {
+    let below = |token: &Token| match &token.kind {
+        Kind::HereDocument { bytes, .. } => *bytes,
+        _ => 0,
+    };
+    let lines: usize = tokens.iter().map(below).sum();
+    match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => lines + last.span.end.saturating_sub(first.span.start),
+        _ => lines,
     }
 }
 

@@ -71,7 +71,7 @@ enum Variable<'a> {
     },
     /// One of these texts.
     Either {
-        texts: Vec<String>,
+        texts: Rc<Vec<String>>,
         reason: String,
     },
     Unset,
@@ -626,10 +626,11 @@ fn either<'a>(before: &Variable<'_>, value: Variable<'a>, reason: String) -> Var
     };
     let mut texts = match before {
         Variable::Text(old) => vec![old.to_string()],
-        Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts.clone(),
+        Variable::Either { texts, .. } if texts.len() < MOST_TEXTS => texts.to_vec(),
         _ => return Variable::Unknown(reason),
     };
     texts.push(new.to_string());
+    let texts = Rc::new(texts);
     Variable::Either { texts, reason }
 }
 

@@ -156,6 +156,21 @@ enum Redirection {
     Kept(Kind),
 }
 
+/// What a form stands in while its end is looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Within {
+    /// `$( … )`.
+    Commands,
+    /// `( … )` among commands.
+    Brackets,
+    /// `$(( … ))`, also the inner bracket.
+    Sum,
+    /// `${ … }`; whether in quotes, where `'` is a letter.
+    Word { quoted: bool },
+    /// `" … "`.
+    Quotes,
+}
+
 const UNCLOSED: &str = "a quote or bracket is not closed";
 
 fn is_name(byte: u8) -> bool {
@@ -495,7 +510,7 @@ impl Lexer<'_> {
         match self.peek(1) {
             Some(b'(') if self.peek(2) == Some(b'(') => {
                 self.at += 3;
-                let inner = self.balanced(b'(', b')')?;
+                let inner = self.balanced(Within::Sum)?;
                 if self.peek(0) != Some(b')') {
                     return Err("an expansion that is not read");
                 }
@@ -504,13 +519,13 @@ impl Lexer<'_> {
             }
             Some(b'(') => {
                 self.at += 2;
-                self.balanced(b'(', b')')?;
+                self.balanced(Within::Commands)?;
                 let raw = self.text[start..self.at].to_owned();
                 pieces.push(Piece::Unreadable { raw, quoted });
             }
             Some(b'{') => {
                 self.at += 2;
-                let inner = self.balanced(b'{', b'}')?;
+                let inner = self.balanced(Within::Word { quoted })?;
                 pieces.push(
                     braced(&inner, quoted, self.depth + 1).unwrap_or_else(|| Piece::Unreadable {
                         raw: self.text[start..self.at].to_owned(),
@@ -538,6 +553,8 @@ impl Lexer<'_> {
                     quoted,
                 });
             }
+            // `$"…"` is translated where there is a translation.
+            Some(b'"') if !quoted => self.at += 1,
             Some(b'\'') if !quoted => {
                 self.at += 2;
                 let text = self.rest().split('\'').next().unwrap_or_default().to_owned();
@@ -555,27 +572,67 @@ impl Lexer<'_> {
         Ok(())
     }
 
-    /// The text up to the bracket that closes the one just taken, and past it.
-    fn balanced(&mut self, open: u8, close: u8) -> Result<String, &'static str> {
+    /// The text up to what closes the form just taken, and past it. Forms within it are passed by a stack of their own:
+    /// however deep they are, each byte is looked at once.
+    fn balanced(&mut self, outermost: Within) -> Result<String, &'static str> {
         let start = self.at;
-        let mut depth = 1;
+        let mut open = vec![outermost];
+        // Where the last escaped character or expansion ends: what follows belongs to the same word.
+        let mut escaped = start;
         while let Some(byte) = self.peek(0) {
-            match byte {
-                b'\\' => self.at += 1,
-                b'\'' if open == b'(' => {
+            let within = open.last().copied().unwrap_or(outermost);
+            let before = self.at;
+            match (byte, within) {
+                (b'\\', _) => {
+                    self.at += 1;
+                    if self.peek(0) != Some(b'\n') {
+                        escaped = self.at + 1;
+                    }
+                }
+                (b'"', Within::Quotes) => _ = open.pop(),
+                (b'"', _) => open.push(Within::Quotes),
+                (
+                    b'\'',
+                    Within::Commands | Within::Brackets | Within::Sum | Within::Word { quoted: false },
+                ) => {
                     let length = self.rest()[1..].find('\'').ok_or(UNCLOSED)?;
                     self.at += length + 1;
                 }
-                _ if byte == open => depth += 1,
-                _ if byte == close => {
-                    depth -= 1;
-                    if depth == 0 {
-                        let inner = self.text[start..self.at].to_owned();
-                        self.at += 1;
-                        return Ok(inner);
-                    }
+                (b'`', _) => {
+                    let length = self.rest()[1..].find('`').ok_or(UNCLOSED)?;
+                    self.at += length + 1;
+                }
+                (b'#', Within::Commands | Within::Brackets) if self.at != escaped && self.begins_word() => {
+                    // Without the end of the line.
+                    let length = self.rest().find('\n').unwrap_or(self.rest().len());
+                    self.at += length.saturating_sub(1);
+                }
+                (b'$', _) if self.peek(1) == Some(b'{') => {
+                    self.at += 1;
+                    let quoted = matches!(within, Within::Quotes | Within::Word { quoted: true });
+                    open.push(Within::Word { quoted });
+                }
+                (b'$', _) if self.peek(1) == Some(b'(') => {
+                    self.at += 1;
+                    open.push(if self.peek(1) == Some(b'(') {
+                        Within::Sum
+                    } else {
+                        Within::Commands
+                    });
+                }
+                (b'(', Within::Commands | Within::Brackets) => open.push(Within::Brackets),
+                (b'(', Within::Sum) => open.push(Within::Sum),
+                (b')', Within::Brackets) => _ = open.pop(),
+                (b')', Within::Commands | Within::Sum) | (b'}', Within::Word { .. }) => {
+                    open.pop();
+                    escaped = self.at + 1;
                 }
                 _ => {}
+            }
+            if open.is_empty() {
+                let inner = self.text[start..before].to_owned();
+                self.at += 1;
+                return Ok(inner);
             }
             // A backslash may be the last byte.
             self.at = (self.at + 1).min(self.text.len());
@@ -584,6 +641,12 @@ impl Lexer<'_> {
             }
         }
         Err(UNCLOSED)
+    }
+
+    /// Whether a word may begin at hand.
+    fn begins_word(&self) -> bool {
+        let before = self.at.checked_sub(1).and_then(|at| self.text.as_bytes().get(at));
+        before.is_none_or(|byte| b" \t\n;&|()".contains(byte))
     }
 }
 
@@ -655,6 +718,9 @@ fn push_text(pieces: &mut Vec<Piece>, more: &str) {
         pieces.push(Piece::Text(more.to_owned()));
     }
 }
+
+#[cfg(test)]
+mod oracle;
 
 #[cfg(test)]
 mod tests {
@@ -742,5 +808,17 @@ mod tests {
             let _ = lex(script);
         }
         assert_eq!(lex("echo \"a").1, Some(UNCLOSED));
+    }
+
+    #[test]
+    fn quotes_and_comments_within_expansions_are_passed() {
+        for script in [
+            "a $(echo ')' # it's\n) x",
+            "a \"$(echo \")\")\" x",
+            "a ${A:-\"}\"} x",
+            "a $(b \"$(c ')')\") x",
+        ] {
+            assert_eq!(words(script).len(), 3, "{script}");
+        }
     }
 }

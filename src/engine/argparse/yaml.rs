@@ -1,9 +1,12 @@
 //! YAML as Python's PyYAML loads it: the files that `--config` names.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
+use std::rc::Rc;
 
+use super::ConfigFile;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Why a file gives no words: the process ends with it.
@@ -132,8 +135,40 @@ impl Node {
     }
 }
 
+/// What a file holds.
+type Entries = Result<Option<Vec<(String, Node)>>, Unreadable>;
+
+/// The file of `--config`, loaded once however many releases read it.
+pub(crate) struct Files<'c, 's> {
+    look_up: &'c ConfigFile<'s>,
+    /// The name and what it holds, of the one that was asked for last: a command line names one.
+    last: RefCell<Option<(String, Result<Rc<Entries>, String>)>>,
+}
+
+impl<'c, 's> Files<'c, 's> {
+    pub(crate) fn new(look_up: &'c ConfigFile<'s>) -> Self {
+        Self {
+            look_up,
+            last: RefCell::new(None),
+        }
+    }
+
+    /// The entries of the file at `path`; the outer error is why its text is not known.
+    pub(crate) fn entries(&self, path: &str) -> Result<Rc<Entries>, String> {
+        let mut last = self.last.borrow_mut();
+        if let Some((known, entries)) = &*last
+            && known == path
+        {
+            return entries.clone();
+        }
+        let read = (self.look_up)(path).map(|body| Rc::new(entries(body)));
+        *last = Some((path.to_owned(), read.clone()));
+        read
+    }
+}
+
 /// The entries of a file that holds a mapping, in the order of the file; `None` where it holds nothing.
-pub(crate) fn entries(body: &str) -> Result<Option<Vec<(String, Node)>>, Unreadable> {
+fn entries(body: &str) -> Entries {
     let mut options = serde_saphyr::Options::default();
     options.legacy_octal_numbers = true;
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;

@@ -8,15 +8,16 @@ use serde_json::{Map, Value};
 
 use super::config_file;
 use super::options::Entrypoint;
-use super::parse::{ConfigFile, ParseError, Parsed};
+use super::parse::{ParseError, Parsed};
 use crate::engine::Version;
 use crate::engine::argparse::Arg;
+use crate::engine::argparse::yaml::{Files, Unreadable};
 use crate::invocation::{Certainty, Word};
 
 pub(super) fn rewrite<'a>(
     version: Version,
     words: &'a [Word<'a>],
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     let mut args = Arg::of(words);
@@ -76,7 +77,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
 fn pull_config<'a>(
     version: Version,
     args: Vec<Arg<'a>>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
@@ -142,7 +143,7 @@ fn pull_config<'a>(
 fn read_config(
     version: Version,
     file: &Arg<'_>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'_>,
 ) -> Result<Vec<String>, String> {
     if file.certainty != Certainty::Known {
@@ -155,14 +156,13 @@ fn read_config(
         parsed.fail(|| ParseError::Other("the file of --config is neither .yaml nor .yml"));
         return Ok(Vec::new());
     }
-    let body = config(&file.text)?;
-    match config_file::words(body, version, parsed.entrypoint) {
-        Ok(words) => Ok(words),
-        Err(config_file::Unreadable::Yaml) => {
+    match &*config.entries(&file.text)? {
+        Ok(Some(entries)) => Ok(config_file::words(entries, version, parsed.entrypoint)),
+        Err(Unreadable::Yaml) => {
             parsed.fail(|| ParseError::Other("the file of --config is not valid YAML"));
             Ok(Vec::new())
         }
-        Err(config_file::Unreadable::NotAMapping) => {
+        Ok(None) | Err(Unreadable::NotAMapping) => {
             parsed.fail(|| ParseError::Other("the file of --config is not a mapping"));
             Ok(Vec::new())
         }

@@ -47,6 +47,9 @@ impl<'a> Runner<'a, '_> {
         site: Site,
         out: &mut Vec<Word<'a>>,
     ) {
+        if self.bytes == 0 {
+            return;
+        }
         let from = out.len();
         let mut field = Field::default();
         // Each word is weighed once: a word of the script may become as many as it has pieces.

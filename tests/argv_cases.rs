@@ -111,6 +111,14 @@ fn lines_are_read_by_release() {
         ),
         // Values.
         (
+            // None is a choice there, and no text is None.
+            "serve m --quantization null",
+            &[
+                ("0.7.3", "invalid --quantization"),
+                ("0.8.5.post1", "invalid --quantization"),
+            ],
+        ),
+        (
             "serve m --max-model-len 4k",
             &[
                 ("0.7.3", "invalid --max-model-len"),

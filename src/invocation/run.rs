@@ -373,8 +373,12 @@ impl<'a, 'e> Runner<'a, 'e> {
             return value.clone();
         }
         let value = if let Ok(index) = name.parse::<usize>() {
-            // `$0` is the first word after the script.
-            match self.positional.get(index) {
+            // `$0` is the first word after the script. Behind a word that may be any number of them no place is known.
+            let reached = index.saturating_add(1).min(self.positional.len());
+            self.spend(reached);
+            let mut before = self.positional.iter().take(reached).skip(1);
+            let many = before.find(|word| word.certainty == Certainty::Many);
+            match many.or(self.positional.get(index)) {
                 Some(word) if word.certainty == Certainty::Known => {
                     Variable::Text(Rc::new(word.text.clone().into_owned()))
                 }
@@ -518,7 +522,9 @@ impl<'a, 'e> Runner<'a, 'e> {
                 }
             }
             "shift" => {
-                let count = words.get(1).map_or(Some(1), |word| word.text.parse::<usize>().ok());
+                let count = words
+                    .get(1)
+                    .map_or(Some(1), |word| word.text.parse::<usize>().ok());
                 match count {
                     Some(count) if !conditional => {
                         // More than there are is an error that shifts nothing.

@@ -21,7 +21,11 @@ struct Maps(BTreeMap<String, String>);
 
 impl Sources for Maps {
     fn config_map(&self, _namespace: &str, name: &str) -> LookUp<'_> {
-        if name == "files" { LookUp::Found(&self.0) } else { LookUp::Missing }
+        if name == "files" {
+            LookUp::Found(&self.0)
+        } else {
+            LookUp::Missing
+        }
     }
 }
 
@@ -60,7 +64,10 @@ fn read(pod: &Pod, maps: &dyn Sources) -> u64 {
         let readings = engine::read(pod, placed, maps, &[]);
         assert!(!readings.is_empty(), "a container without a reading");
         // The same again: nothing is kept between two readings.
-        for edit in readings.iter().filter_map(|reading| reading.fraction_edit.as_ref()) {
+        for edit in readings
+            .iter()
+            .filter_map(|reading| reading.fraction_edit.as_ref())
+        {
             assert!(edit.pointer.starts_with('/'), "{}", edit.pointer);
         }
         shape = shape.wrapping_mul(31).wrapping_add(shape_of(&readings));
@@ -172,7 +179,9 @@ pub(crate) fn argv() -> Target<'static> {
             let words: Vec<Word<'_>> = all.iter().map(|text| Word::literal(text)).collect();
             let mut hasher = DefaultHasher::new();
             for way in [options::Entrypoint::Serve, options::Entrypoint::ApiServer] {
-                let from = usize::from(way == options::Entrypoint::Serve && all.first().is_some_and(|w| w == "vllm"));
+                let from = usize::from(
+                    way == options::Entrypoint::Serve && all.first().is_some_and(|w| w == "vllm"),
+                );
                 let position = first % options::releases().len();
                 let parsed = parse::parse(position, way, &words[from..], &file);
                 format!("{:?}", parsed.error.as_ref().map(std::mem::discriminant)).hash(&mut hasher);
@@ -184,7 +193,8 @@ pub(crate) fn argv() -> Target<'static> {
                 }
             }
             let position = first % sglang::options::releases().len();
-            let parsed = sglang::parse::parse(position, sglang::options::Entrypoint::LaunchServer, &words, &file);
+            let parsed =
+                sglang::parse::parse(position, sglang::options::Entrypoint::LaunchServer, &words, &file);
             format!("{:?}", parsed.error.as_ref().map(std::mem::discriminant)).hash(&mut hasher);
             size(parsed.settings.len()).hash(&mut hasher);
             // The container's own command is a half of them, or none.
@@ -199,11 +209,65 @@ pub(crate) fn argv() -> Target<'static> {
 }
 
 const SHELL: [&str; 60] = [
-    "\n", " ", ";", "&&", "||", "|", "&", "(", ")", "{", "}", "if ", "; then ", "; else ", "; fi", "for i in ", "; do ",
-    "; done", "while ", "case x in\n", ") ;;\n", "esac", "function f ", "f() { ", "f\n", "$(", "${A:-", "${A[@]}", "$A",
-    "\"$@\"", "$1", "$((", "A+1))", "A=", "A+=", "A=(", "A+=(x)", "\"", "'", "`", "\\", "#", "cat <<EOF\n", "EOF\n",
-    "<<-'E' ", "> /f ", ">> /f ", "2>&1 ", "<<< ", "eval ", "exec ", "sh -c ", "bash /config/start.sh ", "export ",
-    "set -- ", "shift ", "sed -i 's/a/b/g' /f\n", "echo x | tee /f\n", "[ -n \"$A\" ] ",
+    "\n",
+    " ",
+    ";",
+    "&&",
+    "||",
+    "|",
+    "&",
+    "(",
+    ")",
+    "{",
+    "}",
+    "if ",
+    "; then ",
+    "; else ",
+    "; fi",
+    "for i in ",
+    "; do ",
+    "; done",
+    "while ",
+    "case x in\n",
+    ") ;;\n",
+    "esac",
+    "function f ",
+    "f() { ",
+    "f\n",
+    "$(",
+    "${A:-",
+    "${A[@]}",
+    "$A",
+    "\"$@\"",
+    "$1",
+    "$((",
+    "A+1))",
+    "A=",
+    "A+=",
+    "A=(",
+    "A+=(x)",
+    "\"",
+    "'",
+    "`",
+    "\\",
+    "#",
+    "cat <<EOF\n",
+    "EOF\n",
+    "<<-'E' ",
+    "> /f ",
+    ">> /f ",
+    "2>&1 ",
+    "<<< ",
+    "eval ",
+    "exec ",
+    "sh -c ",
+    "bash /config/start.sh ",
+    "export ",
+    "set -- ",
+    "shift ",
+    "sed -i 's/a/b/g' /f\n",
+    "echo x | tee /f\n",
+    "[ -n \"$A\" ] ",
     "vllm serve m --gpu-memory-utilization 0.9 ",
 ];
 
@@ -236,14 +300,50 @@ pub(crate) fn shell() -> Target<'static> {
 }
 
 const JSON: [&str; 44] = [
-    "{", "}", "[", "]", ",", ":", "\"", "null", "true", "1", "-1", "1e999", "0.5", "\"\"", "\\u0000", "\n", "---\n",
-    "\"kind\":\"Pod\"", "\"kind\":\"Deployment\"", "\"apiVersion\":\"v1\"", "\"apiVersion\":\"apps/v1\"", "\"spec\":{",
-    "\"metadata\":{", "\"containers\":[{", "\"image\":\"vllm/vllm-openai:v0.11.0\"", "\"command\":[\"vllm\",\"serve\",\"m\"]",
-    "\"args\":[\"--gpu-memory-utilization=0.5\"]", "\"env\":[{\"name\":\"A\",\"value\":\"$(B)\"}]",
-    "\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"1\"}}", "\"nvidia.com/gpu.shared\":", "\"replicas\":2",
-    "\"template\":{", "\"strategy\":{\"rollingUpdate\":{\"maxSurge\":\"25%\"}}", "\"nodeSelector\":{",
-    "\"annotations\":{\"gpu-memory\":\"1000\"}", "\"resourceClaims\":[{", "\"ownerReferences\":[{", "apiVersion: v1\n",
-    "kind: Pod\n", "  - ", "&a ", "*a", "<<: *a\n", "|\n  x\n",
+    "{",
+    "}",
+    "[",
+    "]",
+    ",",
+    ":",
+    "\"",
+    "null",
+    "true",
+    "1",
+    "-1",
+    "1e999",
+    "0.5",
+    "\"\"",
+    "\\u0000",
+    "\n",
+    "---\n",
+    "\"kind\":\"Pod\"",
+    "\"kind\":\"Deployment\"",
+    "\"apiVersion\":\"v1\"",
+    "\"apiVersion\":\"apps/v1\"",
+    "\"spec\":{",
+    "\"metadata\":{",
+    "\"containers\":[{",
+    "\"image\":\"vllm/vllm-openai:v0.11.0\"",
+    "\"command\":[\"vllm\",\"serve\",\"m\"]",
+    "\"args\":[\"--gpu-memory-utilization=0.5\"]",
+    "\"env\":[{\"name\":\"A\",\"value\":\"$(B)\"}]",
+    "\"resources\":{\"limits\":{\"nvidia.com/gpu\":\"1\"}}",
+    "\"nvidia.com/gpu.shared\":",
+    "\"replicas\":2",
+    "\"template\":{",
+    "\"strategy\":{\"rollingUpdate\":{\"maxSurge\":\"25%\"}}",
+    "\"nodeSelector\":{",
+    "\"annotations\":{\"gpu-memory\":\"1000\"}",
+    "\"resourceClaims\":[{",
+    "\"ownerReferences\":[{",
+    "apiVersion: v1\n",
+    "kind: Pod\n",
+    "  - ",
+    "&a ",
+    "*a",
+    "<<: *a\n",
+    "|\n  x\n",
 ];
 
 /// An object: as an admission review, as JSON, and as a manifest.

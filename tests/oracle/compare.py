@@ -19,16 +19,35 @@ def number(text):
         return None
 
 
+def is_json(text, expected):
+    """Whether a value is what the text says as JSON: vramgate keeps the text."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    if isinstance(expected, str):
+        try:
+            return value == expected or value == json.loads(expected)
+        except ValueError:
+            return False
+    if isinstance(expected, dict) and "list" in expected:
+        return value == expected["list"]
+    return value is None and expected is None
+
+
 def same(expected, got):
     """Whether a value is the same; `None` where it is of a kind that vramgate does not keep."""
     text = got.get("text")
     if not got["set"] and text is None and expected is not None:
         return None  # a default that the table does not name
+    if got["set"] and text is not None and is_json(text, expected):
+        return True
     if expected is None:
         return text is None
     if isinstance(expected, bool):
         if got["set"]:
-            return got["flag"] is expected
+            # `type=bool` takes any text but the empty one for true.
+            return (bool(text) if got["flag"] is None else got["flag"]) is expected
         return (str(text).lower() == "true") is expected
     if isinstance(expected, str):
         return text == expected

@@ -80,7 +80,10 @@ fn answer(line: &Line) -> Result<Value, Box<dyn Error>> {
     if let Some(error) = &parsed.error {
         return Ok(json!({"error": error_name(error), "message": format!("{error:?}")}));
     }
-    let values = line.names.iter().map(|name| (name.clone(), value_of(&parsed, name)));
+    let values = line
+        .names
+        .iter()
+        .map(|name| (name.clone(), value_of(&parsed, name)));
     Ok(json!({"error": null, "values": values.collect::<serde_json::Map<_, _>>()}))
 }
 

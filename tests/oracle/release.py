@@ -224,7 +224,7 @@ def main():
     folder, _version, seed, count, work = sys.argv[1:]
     sys.path.insert(0, folder)
     os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
-    made = stubs.install(["torch", "transformers"])
+    made = stubs.install(["torch", "transformers", "vllm.ir"])
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     parser, serve = parser_of()

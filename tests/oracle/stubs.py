@@ -5,15 +5,17 @@ annotations and for facts about the machine only, so that every module that is n
 attributes are empty classes.
 """
 
+import abc
 import importlib.abc
 import importlib.machinery
+import importlib.metadata
 import sys
 import types
 
 from pydantic_core import core_schema
 
 
-class Meta(type):
+class Meta(abc.ABCMeta):
     """A class whose unknown attributes are classes again, and that can be called, indexed and joined by `|`."""
 
     def __new__(mcs, name, bases, names, **named):
@@ -23,7 +25,7 @@ class Meta(type):
         super().__init__(name, bases, names)
 
     def __getattr__(cls, name):
-        if name.startswith("__") and name.endswith("__"):
+        if name.startswith("__") and name.endswith("__") or name.startswith("_abc"):
             raise AttributeError(name)
         made = stand_in(f"{cls.__name__}.{name}")
         setattr(cls, name, made)
@@ -171,7 +173,15 @@ class First(Finder):
         return None
 
 
+def _version(name, known=importlib.metadata.version):
+    try:
+        return known(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "99.0.0"
+
+
 def install(forced=()):
+    importlib.metadata.version = _version
     last = Finder()
     sys.meta_path.insert(0, First(forced))
     sys.meta_path.append(last)

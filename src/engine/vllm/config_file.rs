@@ -5,11 +5,7 @@ use crate::engine::Version;
 use crate::engine::argparse::yaml::Node;
 
 /// The words that the entries of a file add to the command line.
-pub(super) fn words(
-    entries: &[(String, Node)],
-    version: Version,
-    entrypoint: Entrypoint,
-) -> Vec<String> {
+pub(super) fn words(entries: &[(String, Node)], version: Version, entrypoint: Entrypoint) -> Vec<String> {
     let mut words = Vec::with_capacity(2 * entries.len());
     for (key, node) in entries {
         let key = format!("--{key}");

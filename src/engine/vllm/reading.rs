@@ -3,8 +3,8 @@
 use super::options::{self, Entrypoint};
 use super::parse::{ParseError, Parsed};
 use super::{Start, findings, wrapper};
-use crate::engine::edit;
 use crate::engine::argparse::yaml::Files;
+use crate::engine::edit;
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
 use crate::engine::variables;
@@ -302,4 +302,3 @@ fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
     });
     !context.asks() && (context.is_for_other_devices() || cpu_variable)
 }
-

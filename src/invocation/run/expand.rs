@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use super::super::environment::Found;
-use super::super::shell::{Otherwise, Piece, Token};
 use super::super::reason::brief;
+use super::super::shell::{Otherwise, Piece, Token};
 use super::super::{Certainty, Item, Word};
 use super::field::{Field, weight};
 use super::{DEEPEST, Runner, Site, Variable};
@@ -159,7 +159,10 @@ impl<'a> Runner<'a, '_> {
             }
             (Variable::Unset, _) if name.bytes().all(|b| b.is_ascii_digit()) => {}
             (Variable::Unset, _) => {
-                let reason = format!("{} is not set in the container; the image may set it", brief(name));
+                let reason = format!(
+                    "{} is not set in the container; the image may set it",
+                    brief(name)
+                );
                 field.unknown(&raw, &reason, !quoted);
             }
         }

@@ -231,8 +231,14 @@ mod tests {
 
     #[test]
     fn plain_substitutions_are_followed_and_others_are_not() {
-        assert_eq!(substituted("a b\nb b", "s/b/c/", 100).as_deref(), Some("a c\nc b"));
-        assert_eq!(substituted("a b\nb b", "s|b|c|g", 100).as_deref(), Some("a c\nc c"));
+        assert_eq!(
+            substituted("a b\nb b", "s/b/c/", 100).as_deref(),
+            Some("a c\nc b")
+        );
+        assert_eq!(
+            substituted("a b\nb b", "s|b|c|g", 100).as_deref(),
+            Some("a c\nc c")
+        );
         assert_eq!(substituted("  x\n y", "s/^  //", 100).as_deref(), Some("x\n y"));
         assert_eq!(substituted("a a", "s/a/bbb/g", 5), None);
         for edit in ["s/a.*/b/", "s/a/&x/", "1d", "s/a/b/e", "s/a", "y/a/b/"] {

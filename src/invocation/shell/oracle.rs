@@ -15,7 +15,10 @@ use super::{Kind, Otherwise, Piece, lex};
 
 /// Scripts that are read differently on purpose, with the reason.
 const DELIBERATE: [(&str, &str); 6] = [
-    ("A\\\nB=x", "a name that goes on in the next line is not looked for"),
+    (
+        "A\\\nB=x",
+        "a name that goes on in the next line is not looked for",
+    ),
     (
         "run --model <model-path> x",
         "a place that nobody filled in is one word, which is reported, and not two redirections",
@@ -28,7 +31,10 @@ const DELIBERATE: [(&str, &str); 6] = [
         "a b\r\nc",
         "a carriage return before the end of a line is no part of the word that was meant",
     ),
-    ("echo ~/a", "the home folder of the image is not known, so that the word stays as it is"),
+    (
+        "echo ~/a",
+        "the home folder of the image is not known, so that the word stays as it is",
+    ),
     (
         "echo $'a\\tb'",
         "escapes of ANSI C are not read: the rest of the script counts as unreadable",
@@ -241,7 +247,8 @@ const REDIRECTIONS: [&str; 12] = [
 
 /// What brush-parser makes of a script, redirections left out; `None` where it refuses it.
 fn oracle(script: &str) -> Option<Vec<String>> {
-    let tokens = brush_parser::uncached_tokenize_str(script, &ParserOptions::default().tokenizer_options()).ok()?;
+    let tokens =
+        brush_parser::uncached_tokenize_str(script, &ParserOptions::default().tokenizer_options()).ok()?;
     let mut out: Vec<String> = Vec::new();
     let mut tokens = tokens.iter().peekable();
     let mut end = usize::MAX;
@@ -252,7 +259,11 @@ fn oracle(script: &str) -> Option<Vec<String>> {
                 if location.start.index == end && out.last().is_some_and(|last| is_stream(last)) {
                     out.pop();
                 }
-                let words = if operator.starts_with("<<") && operator != "<<<" { 3 } else { 1 };
+                let words = if operator.starts_with("<<") && operator != "<<<" {
+                    3
+                } else {
+                    1
+                };
                 for _ in 0..words {
                     end = tokens.next()?.location().end.index;
                 }
@@ -299,9 +310,11 @@ fn reader(script: &str) -> Option<Vec<String>> {
     }
     let text = |token: &super::Token| match &token.kind {
         Kind::Word { pieces, .. } => Some(joined(&ours(pieces))),
-        Kind::Assign { name, append, value } => {
-            Some(format!("{name}{}={}", if *append { "+" } else { "" }, joined(&ours(value))))
-        }
+        Kind::Assign { name, append, value } => Some(format!(
+            "{name}{}={}",
+            if *append { "+" } else { "" },
+            joined(&ours(value))
+        )),
         Kind::AssignArray { name, append, items } => {
             let items: Vec<String> = items.iter().map(|item| joined(&ours(item))).collect();
             let append = if *append { "+" } else { "" };
@@ -371,10 +384,7 @@ fn written_scripts_are_read_alike() {
         "echo \"$(",
         "echo ${A",
     ];
-    let wrong: Vec<String> = scripts
-        .iter()
-        .filter_map(|script| check(script).err())
-        .collect();
+    let wrong: Vec<String> = scripts.iter().filter_map(|script| check(script).err()).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -406,8 +416,12 @@ impl Scripts {
     fn expansion(&mut self, depth: usize) -> String {
         match self.below(if depth > 2 { 4 } else { 8 }) {
             0 | 1 => self.pick(&["$A", "$1", "$@", "${A}", "${B_2}", "$#"]).to_owned(),
-            2 => self.pick(&["$((1+2))", "$(( A * (2 + 1) ))", "$((A))"]).to_owned(),
-            3 => self.pick(&["${A:?no}", "${A[@]}", "${#A}", "${A%.*}", "`b c`"]).to_owned(),
+            2 => self
+                .pick(&["$((1+2))", "$(( A * (2 + 1) ))", "$((A))"])
+                .to_owned(),
+            3 => self
+                .pick(&["${A:?no}", "${A[@]}", "${#A}", "${A%.*}", "`b c`"])
+                .to_owned(),
             4 | 5 => {
                 let sign = self.pick(&[":-", "-", ":=", ":+", "+"]);
                 let word = match self.below(3) {
@@ -443,7 +457,9 @@ impl Scripts {
                     }
                     word.push('"');
                 }
-                _ => word.push_str(self.pick(&["a", "--b", "-c=", "d/e", "0.9", ",", ":", "{", "}", "é", "f=g", "#"])),
+                _ => word.push_str(self.pick(&[
+                    "a", "--b", "-c=", "d/e", "0.9", ",", ":", "{", "}", "é", "f=g", "#",
+                ])),
             }
         }
         word

@@ -4,8 +4,8 @@ use super::super::SERVE_IMAGE;
 use super::super::options::{self, Entrypoint};
 use super::super::parse::{self, ParseError, Parsed};
 use crate::engine::Version;
-use crate::engine::argparse::yaml::Files;
 use crate::engine::argparse::releases::{self, Outcome, Refused};
+use crate::engine::argparse::yaml::Files;
 use crate::invocation::Word;
 
 /// Which parsers may read a command line.

@@ -20,7 +20,7 @@ const MOST_KEPT: usize = 4096;
 const MOST_HELD: u64 = 1 << 30;
 const MOST_ALLOCATED: u64 = 4 << 30;
 /// No run takes so long on any machine.
-const LONGEST_RUN: Duration = Duration::from_secs(60);
+const LONGEST_RUN: Duration = Duration::from_mins(1);
 
 /// SplitMix64.
 pub(crate) struct Random(u64);
@@ -120,8 +120,11 @@ fn keep(name: &str, input: &[u8]) -> PathBuf {
     path
 }
 
+/// When the run at hand began, and its input.
+type Running = Arc<Mutex<Option<(Instant, Vec<u8>)>>>;
+
 /// Ends the process where one run does not end.
-fn watch(name: String, running: Arc<Mutex<Option<(Instant, Vec<u8>)>>>) {
+fn watch(name: String, running: Running) {
     std::thread::spawn(move || {
         loop {
             std::thread::sleep(Duration::from_secs(1));
@@ -152,11 +155,11 @@ pub(crate) fn campaign(target: &Target<'_>) {
     let mut random = Random::new(seed);
     let mut kept = target.seeds.clone();
     let mut shapes: HashSet<u64> = HashSet::new();
-    let running = Arc::new(Mutex::new(Some((Instant::now(), Vec::new()))));
+    let running: Running = Arc::new(Mutex::new(Some((Instant::now(), Vec::new()))));
     watch(target.name.to_owned(), Arc::clone(&running));
     let begin = Instant::now();
     let mut last_line = begin;
-    let (mut runs, mut held, mut allocated, mut slowest) = (0_u64, 0, 0, Duration::ZERO);
+    let (mut runs, mut held, mut allocated, mut slowest) = (0_u64, 0, 0, (Duration::ZERO, 0));
     while begin.elapsed() < Duration::from_secs(seconds) {
         let input = match usize::try_from(runs).ok().and_then(|run| target.seeds.get(run)) {
             Some(seed) => seed.clone(),
@@ -168,7 +171,7 @@ pub(crate) fn campaign(target: &Target<'_>) {
         let costs = allocation_counter::measure(|| {
             shape = catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).ok();
         });
-        slowest = slowest.max(started.elapsed());
+        slowest = slowest.max((started.elapsed(), input.len()));
         held = held.max(costs.bytes_max);
         allocated = allocated.max(costs.bytes_total);
         runs += 1;
@@ -198,20 +201,21 @@ pub(crate) fn campaign(target: &Target<'_>) {
                 path.display()
             );
         }
-        if last_line.elapsed() > Duration::from_secs(60) {
+        if last_line.elapsed() > Duration::from_mins(1) {
             last_line = Instant::now();
             println!("fuzz {}: {runs} runs, {} shapes", target.name, shapes.len());
         }
     }
     *running.lock().unwrap() = None;
     println!(
-        "fuzz {}: {runs} runs, {} shapes, {} inputs kept; at most {} KiB held, {} KiB allocated, {} ms",
+        "fuzz {}: {runs} runs, {} shapes, {} inputs kept; at most {} KiB held, {} KiB allocated, {} ms (for {} bytes)",
         target.name,
         shapes.len(),
         kept.len(),
         held >> 10,
         allocated >> 10,
-        slowest.as_millis(),
+        slowest.0.as_millis(),
+        slowest.1,
     );
     assert!(runs > 0, "fuzz {}: nothing was run", target.name);
 }

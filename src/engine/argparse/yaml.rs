@@ -138,11 +138,14 @@ impl Node {
 /// What a file holds.
 type Entries = Result<Option<Vec<(String, Node)>>, Unreadable>;
 
+/// The same of a file; the outer error is why its text is not known.
+type Loaded = Result<Rc<Entries>, String>;
+
 /// The file of `--config`, loaded once however many releases read it.
 pub(crate) struct Files<'c, 's> {
     look_up: &'c ConfigFile<'s>,
     /// The name and what it holds, of the one that was asked for last: a command line names one.
-    last: RefCell<Option<(String, Result<Rc<Entries>, String>)>>,
+    last: RefCell<Option<(String, Loaded)>>,
 }
 
 impl<'c, 's> Files<'c, 's> {
@@ -153,8 +156,8 @@ impl<'c, 's> Files<'c, 's> {
         }
     }
 
-    /// The entries of the file at `path`; the outer error is why its text is not known.
-    pub(crate) fn entries(&self, path: &str) -> Result<Rc<Entries>, String> {
+    /// The entries of the file at `path`.
+    pub(crate) fn entries(&self, path: &str) -> Loaded {
         let mut last = self.last.borrow_mut();
         if let Some((known, entries)) = &*last
             && known == path

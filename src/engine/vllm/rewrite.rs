@@ -35,13 +35,13 @@ pub(super) fn rewrite<'a>(
     args
 }
 
-/// `serve --model M`: refused from 0.8 to 0.11, moved to the front since. (Until 0.7 the parser itself refuses it.)
+/// `serve --model M`: refused from 0.8 to 0.11.0, moved to the front since 0.11.1. (Until 0.7 the parser itself refuses it.)
 fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>) {
     if version < Version::new(0, 8, 0) {
         return;
     }
     let separate = args.iter().position(|arg| arg.text == "--model");
-    if version < Version::new(0, 12, 0) {
+    if version < Version::new(0, 11, 1) {
         if separate.is_none() {
             return;
         }
@@ -208,7 +208,13 @@ fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
                 args[index].text = Cow::Borrowed(name);
                 args[index].aligned = false;
             }
-        } else if !level.starts_with('.') {
+        } else if level.starts_with('.') && version < Version::new(0, 13, 0) {
+            // A key of the compilation configuration, which has another letter since 0.12.
+            if version >= Version::new(0, 12, 0) {
+                args[index].text = Cow::Owned(format!("-cc{level}"));
+                args[index].aligned = false;
+            }
+        } else {
             let level = level.strip_prefix('=').unwrap_or(level);
             args[index].text = Cow::Owned(format!("{name}={level}"));
             args[index].aligned = false;

@@ -510,11 +510,11 @@ impl Scripts {
                     let tag = self.pick(&["EOF", "'EOF'", "\"E F\""]);
                     let end = tag.trim_matches(['\'', '"']);
                     let body = self.pick(&["a $A\n", "", "'\n", "$(x)\n\\$\n", "\"\n"]);
-                    text.push_str(&format!("cat <<{tag} > f\n{body}{end}\n"));
+                    writeln!(text, "cat <<{tag} > f\n{body}{end}").unwrap();
                 }
                 1 => {
                     let words: Vec<String> = (0..self.below(4)).map(|_| self.item(1)).collect();
-                    text.push_str(&format!("A=({})\n", words.join(" ")));
+                    writeln!(text, "A=({})", words.join(" ")).unwrap();
                 }
                 2 => text.push_str("# it's a comment\n"),
                 _ => {

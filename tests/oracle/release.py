@@ -86,10 +86,10 @@ def parse(parser, serve, argv):
         arguments.model = arguments.model_tag
     values = {}
     for action in serve._actions:
+        # The first one is the name, the others are aliases and negations.
         names = [name for name in action.option_strings if name.startswith("--") and not name.startswith("--no-")]
         if names and hasattr(arguments, action.dest):
-            for name in names:
-                values[name] = plain(getattr(arguments, action.dest))
+            values[names[0]] = plain(getattr(arguments, action.dest))
     return (None, ""), values
 
 

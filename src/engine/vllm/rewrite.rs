@@ -187,9 +187,9 @@ fn dashes(version: Version, arg: &mut Arg<'_>) {
     }
 }
 
-/// `-O3`, `-O=3`, `-O 3`: `-O.level` from 0.10 to 0.11, `--optimization-level` since 0.12; plain argparse before.
+/// `-O3`, `-O=3`, `-O 3`: `-O.level` from 0.9.2 to 0.11, `--optimization-level` since 0.12; plain argparse before.
 fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
-    if version < Version::new(0, 10, 0) {
+    if version < Version::new(0, 9, 2) {
         return;
     }
     let name = if version < Version::new(0, 12, 0) {

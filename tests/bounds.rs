@@ -442,6 +442,318 @@ fn scripts_that_run_parts_again_and_again() {
 }
 
 #[test]
+fn scripts_of_ways_that_are_perhaps_taken() {
+    check(&[
+        ("a variable for each way", &|n| {
+            script(numbered(
+                "case $X in\n",
+                |text, i| writeln!(text, "{i}) A{i}=1;;").unwrap(),
+                "esac\nvllm serve m\n",
+                n,
+            ))
+        }),
+        ("ways that set what the container has", &|n| Input {
+            env: vec![("A".to_owned(), "x".repeat(n / 2))],
+            ..script(repeat("case $X in\n", "a) A=1;;\n", "esac\n", n / 2))
+        }),
+        ("ways that extend a long text", &|n| {
+            script(halves(
+                ("A=", "x", "\ncase $X in\n"),
+                ("a) A+=x;;\n", "esac\nvllm serve $A\n"),
+                n,
+            ))
+        }),
+        ("ways that extend a long array", &|n| {
+            script(halves(
+                ("A=(", "x ", ")\ncase $X in\n"),
+                ("a) A+=(x);;\n", "esac\nvllm serve $A\n"),
+                n,
+            ))
+        }),
+        ("ways that set parameters", &|n| {
+            script(halves(
+                ("set -- ", "x ", "\ncase $X in\n"),
+                ("a) shift;;\n", "esac\n"),
+                n,
+            ))
+        }),
+        ("many patterns", &|n| {
+            script(repeat("case $X in\n", "a|", "a) b;;\nesac\n", n))
+        }),
+        ("patterns of a long text", &|n| {
+            script(halves(("A=", "a", "\ncase $A in\n"), ("*a*b) ;;\n", "esac\n"), n))
+        }),
+        ("a long pattern", &|n| {
+            script(halves(("A=", "a", "\ncase $A in\n"), ("*a", "b) ;;\nesac\n"), n))
+        }),
+        ("patterns of four thousand bytes", &|n| {
+            let head = format!("A={}\n", "a".repeat(4096));
+            let way = format!("case $A in {}b) ;; esac\n", "*a".repeat(120));
+            script(repeat(&head, &way, "", n))
+        }),
+        ("questions of four thousand bytes", &|n| {
+            let head = format!("A={}\n", "a".repeat(4096));
+            let way = format!("[[ $A == {}b ]]\n", "*a".repeat(120));
+            script(repeat(&head, &way, "", n))
+        }),
+        ("a pattern of nothing, in a loop", &|n| {
+            script(repeat(
+                "A=\nfor i in 1 2 3 4 5 6 7 8; do for j in 1 2 3 4 5 6 7 8; do case x in\n",
+                "$A",
+                ") ;; esac; done; done\n",
+                n,
+            ))
+        }),
+        ("a case that does not run, in a function", &|n| {
+            script(halves(
+                ("f(){\nif [ a = b ]; then case x in\n", "a) ;;\n", "esac; fi\n}\n"),
+                ("f\n", ""),
+                n,
+            ))
+        }),
+        ("cases after one another", &|n| {
+            script(repeat("", "case $X in a) A=1;; b) A=2;; esac\n", "", n))
+        }),
+        ("cases within ways", &|n| {
+            let text = |depth: usize| {
+                let open = "case $X in a) A=1;; b)\n".repeat(depth);
+                format!("{open}vllm serve m\n{}", "esac\n".repeat(depth))
+            };
+            script(repeat("", &text(6), "", n))
+        }),
+        ("cases that are not closed, in ways", &|n| {
+            script(repeat("case $X in a)\n", "case $X in a) b;;\n", "", n))
+        }),
+        ("functions that are perhaps called", &|n| {
+            script(halves(
+                ("f(){ A=1; }\nset -- ", "x ", "\n"),
+                ("[ $X ] && f\n", ""),
+                n,
+            ))
+        }),
+        ("many variables and perhaps a function", &|n| {
+            let text = numbered(
+                "f(){ A1=2; }\n",
+                |text, i| writeln!(text, "A{i}=1").unwrap(),
+                "",
+                n / 2,
+            );
+            script(text + &repeat("", "[ $X ] && f\n", "", n / 2))
+        }),
+        ("one of two long texts, again and again", &|n| {
+            script(halves(("A=", "x", "\n"), ("[ $X ] && A=y\n", ""), n))
+        }),
+        ("a long text, perhaps appended to", &|n| {
+            script(halves(("A=", "x", "\n"), ("[ $X ] && A+=y\n", ""), n))
+        }),
+        ("one of long texts, appended to", &|n| {
+            script(halves(("A=", "x", "\n[ $X ] && A=y\n"), ("A+=y\n", ""), n))
+        }),
+        ("a long option that is perhaps set", &|n| {
+            script(halves(
+                ("[ $X ] && A=--", "x", "=$Y\necho "),
+                ("\"${A:+y}\"", "\n"),
+                n,
+            ))
+        }),
+        ("a number that is perhaps added to", &|n| {
+            script(halves(("A=1", " ", "\n"), ("[ $X ] && ((A++))\n", ""), n))
+        }),
+    ]);
+}
+
+#[test]
+fn scripts_that_change_values() {
+    let pieces = |value: &str, piece: &str, n: usize| {
+        let perhaps = format!("[ $X ] && A={value}y\n");
+        script(repeat(&format!("A={value}\n{perhaps}echo "), piece, "\n", n))
+    };
+    check(&[
+        ("${A//a/…}", &|n| {
+            let head = format!("A={}\nB={}\necho ", "a".repeat(4096), "b".repeat(4096));
+            script(repeat(&head, "${A//a/$B} ", "\n", n))
+        }),
+        ("\"${A//a/…}\" of one of several", &|n| {
+            let head = format!(
+                "A={0}\n[ $X ] && A={0}a\nB={1}\necho ",
+                "a".repeat(4000),
+                "b".repeat(4096)
+            );
+            script(repeat(&head, "\"${A//a/$B}\" ", "\n", n))
+        }),
+        ("${A/a/b}", &|n| pieces("aaaa", "\"${A/a/b}\"", n)),
+        ("${A##*a} where it is long", &|n| {
+            pieces(&"a".repeat(510), "\"${A##*a*a*a*a*b}\"", n)
+        }),
+        ("${A%%*a} of a longer one", &|n| {
+            script(halves(("A=", "a", "\necho "), ("${A%%*a}", "\n"), n))
+        }),
+        ("${A^^}", &|n| {
+            script(halves(("A=", "a", "\necho "), ("\"${A^^}\"", "\n"), n))
+        }),
+        ("${A^^} of one of several", &|n| {
+            script(halves(
+                ("A=", "a", "\n[ $X ] && A=b\necho "),
+                ("\"${A^^}\"", "\n"),
+                n,
+            ))
+        }),
+        ("${A#${A#…", &|n| script(repeat("A=a\necho ", "${A#", "", n))),
+        ("${A#…}}}", &|n| {
+            script(format!(
+                "A=a\necho {}x{}",
+                "${A#".repeat(n / 5),
+                "}".repeat(n / 5)
+            ))
+        }),
+        ("${A/${A/…}}}", &|n| {
+            script(format!(
+                "A=a\necho {}x{}",
+                "${A/".repeat(n / 5),
+                "}".repeat(n / 5)
+            ))
+        }),
+        ("a long pattern to take off", &|n| {
+            script(repeat("A=a\necho ${A#", "*", "}\n", n))
+        }),
+        ("$#", &|n| {
+            script(halves(("set -- ", "x ", "\necho "), ("$#", "\n"), n))
+        }),
+        ("${99999}", &|n| {
+            script(halves(("set -- ", "x ", "\necho "), ("${99999:-}", "\n"), n))
+        }),
+        ("read", &|n| {
+            script(numbered(
+                "read ",
+                |text, i| write!(text, "A{i} ").unwrap(),
+                "\n",
+                n,
+            ))
+        }),
+        ("read of a long name", &|n| {
+            script(halves(("read ", "x", "\n"), ("read A\n", ""), n))
+        }),
+        ("let", &|n| script(repeat("let ", "A=1,", "A=1\n", n))),
+        ("let of comparisons", &|n| script(repeat("let ", "1<", "1\n", n))),
+        ("((A++))", &|n| script(repeat("", "((A++))\n", "", n))),
+        ("((A=A+1))", &|n| script(repeat("A=1\n", "((A=A+1))\n", "", n))),
+        ("(( without an end", &|n| script(repeat("", "((A\n", "", n))),
+    ]);
+}
+
+#[test]
+fn scripts_that_go_round_by_round() {
+    check(&[
+        ("while shift", &|n| {
+            script(repeat(
+                "set -- ",
+                "x ",
+                "\nwhile [ $# -gt 0 ]; do shift; done\nvllm serve m\n",
+                n,
+            ))
+        }),
+        ("while case shift", &|n| {
+            script(repeat(
+                "set -- ",
+                "--a b ",
+                "\nwhile [ $# -gt 0 ]; do case $1 in --a) A=$2; shift 2;; *) shift;; esac; done\n",
+                n,
+            ))
+        }),
+        ("while while", &|n| script(repeat("", "while ", "", n))),
+        ("while do", &|n| {
+            script(repeat("", "while [ $I ]; do\n", "vllm serve m\n", n))
+        }),
+        ("while true, closed", &|n| {
+            let depth = n / 24;
+            script(format!(
+                "{}vllm serve m\n{}",
+                "while true; do\n".repeat(depth),
+                "done\n".repeat(depth)
+            ))
+        }),
+        ("rounds that come to nothing", &|n| {
+            let head = "for i in 1 2 3 4 5 6 7 8; do [ $i = 8 ] && [ $X ] && break\n";
+            script(format!(
+                "{}{}{}",
+                head.repeat(6),
+                "[ a ]\n".repeat(n / 6),
+                "done\n".repeat(6)
+            ))
+        }),
+        ("rounds that come to nothing, one after another", &|n| {
+            script(repeat(
+                "",
+                "for i in 1 2 3 4; do A=$i; [ $i = 4 ] && [ $X ] && break; done\n",
+                "",
+                n,
+            ))
+        }),
+        ("rounds that come to nothing beside many variables", &|n| {
+            let text = numbered("", |text, i| writeln!(text, "A{i}=1").unwrap(), "", n / 2);
+            script(text + &repeat("", "for i in 1; do [ $X ] && break; done\n", "", n / 2))
+        }),
+        ("counted", &|n| {
+            script(repeat(
+                "for ((i = 0; i < 100; i++)); do\n",
+                "[ a ]\n",
+                "done\nvllm serve m\n",
+                n,
+            ))
+        }),
+        ("counted within counted", &|n| {
+            let head = "for ((i = 0; i < 100; i++)); do\n";
+            script(format!(
+                "{}{}{}",
+                head.repeat(4),
+                "[ a ]\n".repeat(n / 6),
+                "done\n".repeat(4)
+            ))
+        }),
+        ("seq", &|n| {
+            script(repeat(
+                "for i in $(seq 100); do\n",
+                "A=$A$i\n",
+                "done\nvllm serve $A\n",
+                n,
+            ))
+        }),
+        ("seq after seq", &|n| {
+            script(repeat("", "for i in $(seq 100); do vllm serve $i; done\n", "", n))
+        }),
+        ("a doubling loop", &|n| {
+            script(repeat(
+                "A=x\nfor i in $(seq 100); do A=$A$A; done\n",
+                "echo $A\n",
+                "",
+                n,
+            ))
+        }),
+        ("an array that grows in rounds", &|n| {
+            script(halves(
+                ("A=(", "x ", ")\nfor i in $(seq 100); do\n"),
+                ("A+=($i)\n", "done\nvllm serve ${A[@]}\n"),
+                n,
+            ))
+        }),
+        ("functions in rounds", &|n| {
+            script(repeat("for i in $(seq 100); do\n", "f(){ x; }\nf\n", "done\n", n))
+        }),
+        ("here-documents in rounds", &|n| {
+            script(repeat(
+                "for i in $(seq 100); do\ncat > /f <<E\n",
+                "$A",
+                "\nE\ndone\n",
+                n,
+            ))
+        }),
+        ("if in if, with programs", &|n| {
+            script(repeat("", "if [ $X ]; then x\n", "", n))
+        }),
+    ]);
+}
+
+#[test]
 fn command_lines() {
     check(&[
         ("100,000 words", &|n| words(vec!["x".to_owned(); n / 10])),

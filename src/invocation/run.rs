@@ -40,7 +40,7 @@ const LONGEST_PATH: usize = 4096;
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
     files: &'e Files<'a>,
-    variables: HashMap<String, Variable<'a>>,
+    variables: BTreeMap<String, Variable<'a>>,
     positional: VecDeque<Word<'a>>,
     depth: u8,
     budget: usize,
@@ -100,7 +100,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         Self {
             environment,
             files,
-            variables: HashMap::new(),
+            variables: BTreeMap::new(),
             positional: VecDeque::new(),
             depth: 0,
             budget: MOST,

@@ -1,6 +1,6 @@
 //! Ways of a script of which one is taken: each runs on a state of its own, and what they leave alike stays known.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use super::super::Word;
 use super::field::weight;
@@ -10,7 +10,7 @@ use super::{Next, Runner, parameters};
 /// What differs between the ways. Files and programs are not among it: they are marked as they come.
 #[derive(Clone)]
 pub(super) struct State<'a> {
-    variables: HashMap<String, Variable<'a>>,
+    variables: BTreeMap<String, Variable<'a>>,
     positional: VecDeque<Word<'a>>,
     folder: Option<String>,
 }

@@ -121,6 +121,10 @@ impl<'a> Runner<'a, '_> {
         site: Site,
     ) -> Result<&'t [Token], Next> {
         while let Some(keyword) = command.first().and_then(bare_text) {
+            // Each of them may search the rest of the script for its end.
+            if self.bytes == 0 {
+                return Err(Next::Stop);
+            }
             match keyword {
                 "if" => flow.begin(),
                 "then" => flow.then(),

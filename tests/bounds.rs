@@ -34,6 +34,9 @@ const MOST_GROWTH: u64 = 6;
 const SLACK: u64 = 8 << 20;
 /// How many bytes may be held at once for each byte of the input. A token of one byte is a word with its frame.
 const MOST_PEAK: u64 = 700;
+/// What a reading may allocate all in all, one after another: where what it may read is used up, its sum grows no more,
+/// and no growth tells of it.
+const MOST_TOTAL: u64 = 2 << 30;
 /// What none of these takes, on any machine, without a square.
 const GUARD: Duration = Duration::from_mins(2);
 
@@ -178,6 +181,12 @@ fn check(cases: &[(&str, &dyn Fn(usize) -> Input)]) {
             wrong.push(format!(
                 "{label}: {} bytes allocated for {SHORT}, {} for four times as many",
                 short.bytes_total, long.bytes_total
+            ));
+        }
+        if long.bytes_total.max(short.bytes_total) > MOST_TOTAL {
+            wrong.push(format!(
+                "{label}: {} bytes allocated",
+                long.bytes_total.max(short.bytes_total)
             ));
         }
         let mut held = vec![(4 * SHORT, long.bytes_max)];

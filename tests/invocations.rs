@@ -342,6 +342,10 @@ fn parameters_are_shifted_by_as_many_as_it_says() {
         ("shift 9", "vllm x 0.9 default 1/1/1=1 yes"),
         // Some are, or none.
         ("shift $N", "vllm - 0.9 default 1/1/1=1 yes"),
+        // `$N` may be enough words for it.
+        ("set -- a $N\nshift 3", "vllm - 0.9 default 1/1/1=1 yes"),
+        ("set -- a $N\nshift 0", "vllm a 0.9 default 1/1/1=1 yes"),
+        ("set -- a b $N\nshift 1", "vllm b 0.9 default 1/1/1=1 yes"),
     ] {
         let text = format!("{shift}\nvllm serve \"$1\"");
         check(&argv(&["sh", "-c"], &[&text, "name", "x", "a", "b"]), expected);

@@ -208,7 +208,7 @@ pub(crate) fn argv() -> Target<'static> {
     }
 }
 
-const SHELL: [&str; 60] = [
+const SHELL: [&str; 80] = [
     "\n",
     " ",
     ";",
@@ -268,6 +268,26 @@ const SHELL: [&str; 60] = [
     "sed -i 's/a/b/g' /f\n",
     "echo x | tee /f\n",
     "[ -n \"$A\" ] ",
+    "${A#*=} ",
+    "${A%%-*}",
+    "${A//a/b}",
+    "${A,,}",
+    "$#",
+    "((A++))\n",
+    "((A < 3))\n",
+    "for ((i = 0; i < 3; i++)); do ",
+    "until ",
+    "while [ $# -gt 0 ]; do ",
+    "break\n",
+    "continue\n",
+    "case \"$1\" in\n",
+    "--*|*=?) ",
+    ";; ",
+    "[[ $A == a* ]] && ",
+    "$(seq 3)",
+    "read A\n",
+    "let A=A+1\n",
+    "[ $X ] && ",
     "vllm serve m --gpu-memory-utilization 0.9 ",
 ];
 
@@ -280,6 +300,9 @@ pub(crate) fn shell() -> Target<'static> {
         "ARGS=(--max-num-seqs 4)\nARGS+=(--enforce-eager)\nexec python3 -m vllm.entrypoints.openai.api_server \"${ARGS[@]}\" \"$@\"\n",
         "run() { vllm serve \"$1\" --gpu-memory-utilization 0.$(( 2 + 3 )); }\nfor m in a b; do run $m & done\nwait\n",
         "case \"$A\" in\n  a) B=1 ;;\n  *) B=2 ;;\nesac\neval \"vllm serve m --max-num-seqs $B\"\n",
+        "while [ $# -gt 0 ]; do case \"$1\" in\n--model=*) M=\"${1#*=}\"; shift;;\n--tp|-t) T=$2; shift 2;;\n*) break;;\nesac; done\nvllm serve \"$M\" \"$@\"\n",
+        "for ((i = 0; i < 4; i++)); do [[ $i == 2 ]] && continue; A+=(--port $((8000 + i))); done\nvllm serve \"${M##*/}\" ${A[@]}\n",
+        "I=0\nuntil [ $I -ge 3 ]; do I=$((I + 1)); [ $X ] && break; done\nfor j in $(seq $I) {1..3}; do vllm serve \"${Y//a/b}\" & done\n",
         "bash /config/start.sh a b\nsh -c 'sh -c \"vllm serve m\"'\n",
     ];
     Target {

@@ -3,6 +3,7 @@
 use super::options::{self, Entrypoint};
 use super::parse::{ParseError, Parsed};
 use super::{Start, findings, wrapper};
+use crate::engine::argparse::yaml::Files;
 use crate::engine::edit;
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
@@ -64,7 +65,8 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         _ => words,
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
-    let config = |path: &str| config_file(context, path);
+    let look_up = |path: &str| context.file(path);
+    let config = Files::new(&look_up);
     let settled = without_effect::without_effect(words, entrypoint);
     let words = settled.as_ref().map_or(words, |settled| &settled.words);
     let wrapped = wrapper::words(start, context, words);
@@ -305,9 +307,4 @@ fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
         )
     });
     !context.asks() && (context.is_for_other_devices() || cpu_variable)
-}
-
-/// The file of `--config` where a ConfigMap is mounted; why not otherwise.
-fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
-    context.file(path)
 }

@@ -3,7 +3,7 @@
 use super::Unknown;
 use super::activation::activation;
 use super::estimate::{Bound, Frame, Part, bytes};
-use super::interval::{Interval, product, scaled};
+use super::interval::{Interval, scaled};
 use super::plan::{Length, Plan};
 use super::weights::{adapters, draft_layer, weights};
 use crate::engine::{Engine, Version};

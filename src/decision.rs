@@ -264,7 +264,8 @@ fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdi
             ..finding
         }
     }));
-    let may_deny = !question.scale_only && !(workload.pod.is_mirror() && question.by_node);
+    let runs_already = workload.pod.is_mirror() && question.by_node;
+    let may_deny = !question.scale_only && !runs_already;
     verdict.conclude(policy.mode, may_deny, false)
 }
 

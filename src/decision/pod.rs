@@ -109,12 +109,7 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
-        let beside = Beside {
-            survey: &survey,
-            ledger,
-            own: &own,
-            template: &template,
-        };
+        let beside = Beside::of(&survey, ledger, &own, &template);
         beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
     }
     let shared_place = place.is_some() && survey.takes_shared();

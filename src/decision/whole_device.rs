@@ -15,14 +15,28 @@ use crate::units::Mib;
 
 /// What is known of the nodes that the pods would stand on.
 pub(super) struct Beside<'a> {
-    pub(super) survey: &'a Survey<'a>,
-    pub(super) ledger: &'a Ledger,
-    pub(super) own: &'a Own,
-    /// Where the pod lies in the object.
-    pub(super) template: &'a FieldPath,
+    survey: &'a Survey<'a>,
+    ledger: &'a Ledger,
+    own: &'a Own,
+    template: &'a FieldPath,
 }
 
-impl Beside<'_> {
+impl<'a> Beside<'a> {
+    /// `own` are pods that are not counted; `template` is where the pod lies in the object.
+    pub(super) fn of(
+        survey: &'a Survey<'a>,
+        ledger: &'a Ledger,
+        own: &'a Own,
+        template: &'a FieldPath,
+    ) -> Self {
+        Self {
+            survey,
+            ledger,
+            own,
+            template,
+        }
+    }
+
     /// Puts the numbers of the fullest of `places` (nodes with so many of the pods) into the findings that the demand has
     /// in any case. Where nobody else is there, they stay as they are.
     pub(super) fn tell(&self, demand: &Demand, places: &[(Arc<str>, u32)], findings: &mut Vec<Finding>) {

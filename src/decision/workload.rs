@@ -88,12 +88,7 @@ pub(super) fn judge(
                 .placement
                 .extend(rows(&survey, ledger, &overlay, &own, place, *pods));
         }
-        let beside = Beside {
-            survey: &survey,
-            ledger,
-            own: &own,
-            template: &workload.template,
-        };
+        let beside = Beside::of(&survey, ledger, &own, &workload.template);
         let told = fit.filled.places.len().min(MOST_ROWS);
         let places = fit.filled.places.get(..told).unwrap_or_default();
         beside.tell(demand, places, &mut verdict.findings);

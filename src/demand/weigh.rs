@@ -422,6 +422,18 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
         Some(under(policy, finding))
     };
     let at = |code, text: String| Finding::new(code, claim.slots_path.clone(), text);
+    if ranks == u32::MAX {
+        // The count stops there, so the number would be wrong.
+        let finding = at(
+            Code::Vg105,
+            format!(
+                "container {container} needs more devices (tensor, pipeline and data parallel ranks) than can be counted \
+                 and asks {slots} of {resource}: the engine stops at start; lower the parallel size"
+            ),
+        )
+        .number("slots", Number::Count(u64::from(slots)));
+        return Some(under(policy, finding));
+    }
     if matches!(pool.sharing, Sharing::Mps(_)) && slots > 1 {
         return counted(at(
             Code::Vg402,
@@ -449,16 +461,6 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
                 ),
             )
         });
-    }
-    if ranks == u32::MAX {
-        // The count stops there.
-        return counted(at(
-            Code::Vg105,
-            format!(
-                "container {container} needs more devices (tensor, pipeline and data parallel ranks) than can be counted and \
-                 asks {slots} of {resource}: the engine stops at start; lower the parallel size"
-            ),
-        ));
     }
     if ranks > slots {
         return counted(at(

@@ -1,4 +1,4 @@
-//! VG107: parallel sizes that the engine's parser takes and with which nothing can run.
+//! VG107: parallel sizes that the engine's parser takes and that are no number of ranks.
 
 use super::argparse::value::Value;
 use super::line::LineView;
@@ -22,8 +22,8 @@ pub(super) fn findings(
         let text: String = setting.text.chars().take(40).collect();
         let message = match setting.value {
             Value::Int(size) if size < *least => format!(
-                "{option} {text:?} is no number of ranks: the parser of {engine} {release} takes it, and nothing can run \
-                 with it; counted as 1, write 1 or more"
+                "{option} {text:?} is no number of ranks, though the parser of {engine} {release} takes it; it is counted as 1, \
+                 write 1 or more"
             ),
             Value::Int(size) if size > MOST => format!(
                 "{option} {text:?} is more than the devices of any cluster: the parser of {engine} {release} takes it, and \

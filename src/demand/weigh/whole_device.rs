@@ -9,9 +9,11 @@ use crate::device::Pool;
 use crate::finding::{Code, Finding, Number, Severity, short};
 use crate::units::{Fraction, Mib, Share};
 
-/// What to do, for every text.
-const ADVICE: &str = "use a release whose fraction means its own instance (vLLM 0.9.1 or later), or a whole GPU, or a \
-                      fraction that covers its own need and all that others hold";
+/// What to do, whoever else is there.
+const RELEASE: &str = "use a release whose fraction means its own instance (vLLM 0.9.1 or later, or 0.7.3 with the core \
+                       that it has by default), or a whole GPU";
+/// What to do instead, where the policy leaves that open.
+const SUM: &str = "or a fraction that covers its own need and all that others hold";
 
 /// Engines of a claim whose fraction counts what others hold on the devices of a pool.
 pub(crate) fn engines<'c>(claim: &'c Claim, pool: &Pool) -> Vec<(&'c Part, &'c Fraction)> {
@@ -40,9 +42,15 @@ pub(super) fn findings(claim: &Claim, pool: &Pool, rules: Rules<'_>) -> Vec<Find
                 pool.resource
             );
             let finding = Finding::new(Code::Vg208, part.path.clone(), message)
-                .detail(ADVICE)
                 .number("fraction", Number::Share(fraction.share()));
-            under(rules.pod, finding)
+            let finding = under(rules.pod, finding);
+            // A policy that makes it an error refuses it with any fraction.
+            let is_open = finding.severity < Severity::Error;
+            finding.detail(if is_open {
+                format!("{RELEASE}, {SUM}")
+            } else {
+                RELEASE.to_owned()
+            })
         })
         .collect()
 }
@@ -53,9 +61,8 @@ fn beginning(claim: &Claim, part: &Part, fraction: &str) -> String {
         .map(|version| format!(" {version}"))
         .unwrap_or_default();
     format!(
-        "container {}: in {}{release} the fraction {fraction} means the whole GPU",
-        short(&claim.container),
-        part.engine
+        "container {}: in vLLM{release} the fraction {fraction} means the whole GPU",
+        short(&claim.container)
     )
 }
 
@@ -94,7 +101,7 @@ pub(crate) fn beside(
     let mut finding = Finding::new(Code::Vg208, part.path.clone(), message)
         .with_severity(usual.severity)
         .detail(format!(
-            "the others are taken to start before it, the worst order; {request} of it are counted in full all the same"
+"the others are taken to start before it, the worst order; all {request} of its fraction are counted nevertheless"
         ))
         .number("fraction", Number::Share(fraction.share()))
         .number("requestMiB", Number::Memory(request))
@@ -125,5 +132,5 @@ pub(crate) fn beside(
         let severity = finding.severity.min(Severity::Info);
         return Some(finding.with_severity(severity));
     }
-    Some(finding.detail(ADVICE))
+    Some(finding.detail(format!("{RELEASE}, {SUM}")))
 }

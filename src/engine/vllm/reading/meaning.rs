@@ -92,11 +92,10 @@ pub(super) fn of(
     match context.variable(command, "VLLM_USE_V1") {
         // Whoever asks for it gets it, or an engine that does not start.
         Some(Ok(value)) if python_int(&value).is_some_and(|on| on != 0) => Meaning::WholeDevice,
-        Some(_) => Meaning::Instance,
         None if version >= NEW_CORE && !may_fall_back(context, command, parsed) => {
             Meaning::WholeDeviceFromAmpere
         }
-        None => Meaning::Instance,
+        Some(_) | None => Meaning::Instance,
     }
 }
 

@@ -546,9 +546,6 @@ fn the_pages_of_the_codes_show_the_texts_as_they_are() {
             ],
         ),
         ("VG702", &["vg702-context"]),
-        ("VG107", &["vg107-parallel-sizes"]),
-        ("VG108", &["vg108-resource-names"]),
-        ("VG208", &["vg208-whole-device", "vg208-refused"]),
     ] {
         let page = read(&format!("docs/codes/{code}.md"));
         for text in texts {

@@ -1074,3 +1074,61 @@ fn sizes_that_are_no_number_of_ranks_are_told() {
     }
     golden("vg107-parallel-sizes", &text);
 }
+
+#[test]
+fn the_pages_show_these_texts_as_they_are() {
+    let read = |path: String| {
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    };
+    for (code, name) in [
+        ("VG107", "vg107-parallel-sizes"),
+        ("VG108", "vg108-resource-names"),
+        ("VG208", "vg208-whole-device"),
+        ("VG208", "vg208-refused"),
+    ] {
+        let text = read(format!("tests/texts/{name}.txt"));
+        let page = read(format!("docs/codes/{code}.md"));
+        assert!(page.contains(&text), "docs/codes/{code}.md lacks\n{text}");
+    }
+}
+
+#[test]
+fn a_front_end_without_engines_of_its_own_is_no_odd_size() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    let told = |cluster: &mut Cluster, words: &[&str]| {
+        let args = [&["--model", "Qwen/Qwen3-0.6B"], words].concat();
+        has(
+            &cluster.try_create(&serving(&args, "nvidia.com/gpu", 1)),
+            Code::Vg107,
+        )
+    };
+    let front = ["--data-parallel-size", "2", "--data-parallel-size-local", "0"];
+    assert!(!told(&mut cluster, &front));
+    assert!(!told(&mut cluster, &["-tp", "1"]));
+    assert!(told(&mut cluster, &["-tp", "0"]));
+}
+
+#[test]
+fn a_misspelt_resource_is_told_again_only_where_it_changes() {
+    let mut cluster = h100(4);
+    let old = deployment(
+        "chat",
+        1,
+        &serving(&["--model", "m"], "nvidia.com/gpus", 1)["spec"]["containers"][0],
+    );
+    let mut same = old.clone();
+    same["spec"]["replicas"] = json!(3);
+    assert!(!cluster.update(&old, &same).judged);
+    let new = deployment(
+        "chat",
+        1,
+        &serving(&["--model", "m"], "nvidia.com/GPU", 1)["spec"]["containers"][0],
+    );
+    let verdict = cluster.update(&old, &new);
+    assert!(
+        verdict.admit && has(&verdict, Code::Vg108),
+        "{:#?}",
+        verdict.findings
+    );
+}

@@ -1107,6 +1107,17 @@ fn a_front_end_without_engines_of_its_own_is_no_odd_size() {
     assert!(!told(&mut cluster, &front));
     assert!(!told(&mut cluster, &["-tp", "1"]));
     assert!(told(&mut cluster, &["-tp", "0"]));
+    // Of an unknown release it is told once, as the newest one has it.
+    let mut untagged = serving(&["--model", "Qwen/Qwen3-0.6B", "-tp", "0"], "nvidia.com/gpu", 1);
+    untagged["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai");
+    let verdict = cluster.try_create(&untagged);
+    let about = |finding: &&vramgate::finding::Finding| finding.code == Code::Vg107;
+    assert_eq!(
+        verdict.findings.iter().filter(about).count(),
+        1,
+        "{:#?}",
+        verdict.findings
+    );
 }
 
 #[test]

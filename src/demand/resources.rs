@@ -46,8 +46,9 @@ pub(crate) fn findings(placed: Placed<'_>) -> Vec<Finding> {
 
 /// The resource that a misspelt name was meant to be; `None` where it is one, or looks like none.
 fn meant(name: &str) -> Option<String> {
-    // Most names are `cpu` and `memory`.
-    if name.len() > LONGEST || matches!(name, "cpu" | "memory" | "ephemeral-storage") {
+    // Nearly all names are one of these.
+    let usual = matches!(name, "cpu" | "memory" | "ephemeral-storage" | "nvidia.com/gpu");
+    if usual || name.len() > LONGEST {
         return None;
     }
     let lower = name.to_ascii_lowercase();

@@ -6,6 +6,7 @@
 use super::{Rules, fit, under};
 use crate::demand::{Amount, Claim, Part};
 use crate::device::Pool;
+use crate::engine::Meaning;
 use crate::finding::{Code, Finding, Number, Severity, short};
 use crate::units::{Fraction, Mib, Share};
 
@@ -17,7 +18,8 @@ const SUM: &str = "or a fraction that covers its own need and all that others ho
 
 /// Engines of a claim whose fraction counts what others hold on the devices of a pool.
 pub(crate) fn engines<'c>(claim: &'c Claim, pool: &Pool) -> Vec<(&'c Part, &'c Fraction)> {
-    if !pool.sharing.is_shared() {
+    let means_instance = |part: &Part| part.meaning == Meaning::Instance;
+    if !pool.sharing.is_shared() || claim.parts.iter().all(means_instance) {
         return Vec::new();
     }
     let before_ampere = fit::device(pool).is_some_and(|device| device.class.before_ampere);

@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::demand::load::{self, Annotations};
+use crate::demand::resources;
 use crate::device::is_slot_resource;
 use crate::engine::{
     self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Reading,
@@ -267,7 +268,10 @@ impl ExplainedContainer {
             dtype: reading.dtype,
             kv_cache_dtype: reading.kv_cache_dtype,
             unresolved: reading.unresolved,
-            findings: reading.findings,
+            findings: resources::findings(placed)
+                .into_iter()
+                .chain(reading.findings)
+                .collect(),
         }
     }
 
@@ -304,7 +308,7 @@ impl ExplainedContainer {
             dtype: None,
             kv_cache_dtype: None,
             unresolved: Vec::new(),
-            findings: Vec::new(),
+            findings: resources::findings(placed),
         }
     }
 
@@ -392,6 +396,7 @@ mod tests {
             quantization: None,
             dtype: Some("auto".into()),
             kv_cache_dtype: Some("auto".into()),
+            meaning: engine::Meaning::default(),
             eager: false,
             serving: Serving::default(),
             unresolved: vec![Unresolved {

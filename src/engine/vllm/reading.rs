@@ -13,6 +13,7 @@ use crate::engine::{
 };
 use crate::invocation::{Command, Item, Word};
 
+mod meaning;
 mod memory;
 mod parallelism;
 mod releases;
@@ -206,6 +207,7 @@ fn reading(
             view.note_unresolved(setting, field, false, &mut reading.unresolved);
         }
     }
+    reading.meaning = meaning::of(context, command, parsed, version);
     reading.parallelism = parallelism::of(context, command, parsed);
     reading.serving = serving::of(context, command, &view, version, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--max-model-len");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde::Serialize;
 
+use crate::demand::weigh::under;
 use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
 use crate::finding::{Code, Finding, Severity};
@@ -19,6 +20,7 @@ mod budget;
 mod fixes;
 mod pod;
 mod survey;
+mod whole_device;
 mod workload;
 
 /// What the API server is doing to the object.
@@ -223,7 +225,7 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return Verdict::not_ours();
     }
     let demand = match &prepared.demand {
-        Ok(demand) if !demand.asks() => return Verdict::not_ours(),
+        Ok(demand) if !demand.asks() => return without_slots(prepared, demand, ledger),
         Ok(demand) => demand,
         Err(malformed) => {
             return Verdict {
@@ -240,6 +242,31 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     } else {
         workload::judge(question, demand, old, ledger)
     }
+}
+
+/// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).
+fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdict {
+    let old = prepared.old_demand.as_ref();
+    if demand.findings.is_empty() || old.is_some_and(|old| old.findings == demand.findings) {
+        return Verdict::not_ours();
+    }
+    let question = &prepared.question;
+    let workload = &question.workload;
+    let labels = &workload.pod.metadata.labels;
+    let policy = ledger
+        .policies()
+        .for_pod(&question.namespace_labels, labels, None);
+    let mut verdict = Verdict::of(&policy);
+    verdict.findings.extend(demand.findings.iter().map(|finding| {
+        let finding = under(&policy, finding.clone());
+        Finding {
+            path: workload.template.field(finding.path.as_str()),
+            ..finding
+        }
+    }));
+    let runs_already = workload.pod.is_mirror() && question.by_node;
+    let may_deny = !question.scale_only && !runs_already;
+    verdict.conclude(policy.mode, may_deny, false)
 }
 
 /// Whether an amount cannot be told that could be before: what it takes may then be more than it was.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::{
-    self, Engine, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
+    self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
 };
 use crate::finding::{Code, FieldPath, Finding};
 use crate::policy::PolicySet;
@@ -19,6 +19,7 @@ use load::Annotations;
 pub use load::Load;
 
 pub mod load;
+pub(crate) mod resources;
 mod standing;
 pub mod weigh;
 
@@ -66,6 +67,8 @@ pub struct Part {
     pub version: Option<Version>,
     /// What it takes.
     pub amount: Amount,
+    /// Whose memory a fraction of it means.
+    pub meaning: Meaning,
     /// Whether CUDA graphs are off.
     pub eager: bool,
     /// Tensor parallel size.
@@ -151,6 +154,9 @@ impl Demand {
         let annotations = Annotations::of(pod);
         let mut engines = Vec::new();
         for placed in engine::containers(pod) {
+            if loads {
+                demand.findings.extend(resources::findings(placed));
+            }
             // Most containers name no such resource at all.
             if !slots::names_any(placed.container) {
                 continue;
@@ -256,6 +262,7 @@ fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: 
         engine: reading.engine,
         version: reading.version,
         amount,
+        meaning: reading.meaning,
         eager: reading.eager,
         tensor: reading.parallelism.tensor,
         ranks: reading.parallelism.devices.max(1),

@@ -21,7 +21,8 @@ mod image;
 mod line;
 mod llama_cpp;
 mod lmdeploy;
-mod near;
+mod meaning;
+pub(crate) mod near;
 mod nim;
 mod ollama;
 mod other;
@@ -34,6 +35,7 @@ mod refusals;
 mod releases;
 mod serving;
 pub mod sglang;
+mod sizes;
 mod tei;
 mod tensorrt_llm;
 mod tgi;
@@ -44,6 +46,7 @@ pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
 pub(crate) use image::wildcard;
+pub use meaning::Meaning;
 pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};
 pub use releases::{Releases, ReleasesError};
@@ -358,6 +361,8 @@ pub struct Reading {
     pub resolvable: Resolvable,
     /// What it takes of each device.
     pub memory: MemoryRequest,
+    /// Whose memory its fraction means.
+    pub meaning: Meaning,
     /// Parallel sizes.
     pub parallelism: Parallelism,
     /// Longest context in tokens; -1 for vLLM's `auto`.

@@ -14,6 +14,7 @@ use crate::workload::pod::Pod;
 pub(crate) mod environment;
 pub(crate) mod files;
 pub(crate) mod prefix;
+pub(crate) mod reason;
 mod run;
 mod shell;
 

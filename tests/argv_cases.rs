@@ -109,7 +109,35 @@ fn lines_are_read_by_release() {
             "serve m -quantization=fp8",
             &[("0.7.3", "invalid --quantization"), ("0.10.2", "m 0.9 1/1/1 -")],
         ),
+        (
+            "serve --model m",
+            &[
+                ("0.11.0", "no model"),
+                ("0.11.2", "m 0.9 1/1/1 -"),
+                ("0.12.0", "m 0.9 1/1/1 -"),
+            ],
+        ),
+        (
+            "serve m -O3",
+            &[("0.9.1", "m 0.9 1/1/1 -"), ("0.9.2", "m 0.9 1/1/1 -")],
+        ),
+        (
+            "serve m -O.mode=3 -O.a.b x",
+            &[
+                ("0.11.2", "m 0.9 1/1/1 -"),
+                ("0.12.0", "m 0.9 1/1/1 -"),
+                ("0.14.1", "unrecognized x"),
+            ],
+        ),
         // Values.
+        (
+            // None is a choice there, and no text is None.
+            "serve m --quantization null",
+            &[
+                ("0.7.3", "invalid --quantization"),
+                ("0.8.5.post1", "invalid --quantization"),
+            ],
+        ),
         (
             "serve m --max-model-len 4k",
             &[

@@ -204,6 +204,32 @@ fn explain_prints_its_document_in_the_order_of_the_input() {
 }
 
 #[test]
+fn misspelt_gpu_resources_are_told_by_explain_and_check() {
+    let folder = Folder::new();
+    let misspelt = folder.write("a.yaml", POD.replace("nvidia.com/gpu", "nvida.com/gpu"));
+    let output = run(&["explain", "-o", "json", &misspelt]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let document = json(&output);
+    let findings = &document["items"][0]["containers"][0]["findings"];
+    let told = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|finding| finding["code"] == "VG108");
+    let told = told.unwrap_or_else(|| panic!("{findings:#}"));
+    assert!(
+        told["message"]
+            .as_str()
+            .unwrap()
+            .ends_with("write nvidia.com/gpu")
+    );
+
+    let output = run(&["check", "--cluster-state", &cluster(), &misspelt]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert!(stdout(&output).contains("VG108"), "{}", stdout(&output));
+}
+
+#[test]
 fn explain_in_text_names_object_and_container() {
     let folder = Folder::new();
     let output = run(&["explain", &folder.write("a.yaml", POD)]);

@@ -333,6 +333,26 @@ fn words_after_the_script_are_its_parameters() {
 }
 
 #[test]
+fn parameters_are_shifted_by_as_many_as_it_says() {
+    for (shift, expected) in [
+        ("shift", "vllm a 0.9 default 1/1/1=1 yes"),
+        ("shift 2", "vllm b 0.9 default 1/1/1=1 yes"),
+        ("shift 0", "vllm x 0.9 default 1/1/1=1 yes"),
+        // More than there are: nothing is shifted.
+        ("shift 9", "vllm x 0.9 default 1/1/1=1 yes"),
+        // Some are, or none.
+        ("shift $N", "vllm - 0.9 default 1/1/1=1 yes"),
+        // `$N` may be enough words for it.
+        ("set -- a $N\nshift 3", "vllm - 0.9 default 1/1/1=1 yes"),
+        ("set -- a $N\nshift 0", "vllm a 0.9 default 1/1/1=1 yes"),
+        ("set -- a b $N\nshift 1", "vllm b 0.9 default 1/1/1=1 yes"),
+    ] {
+        let text = format!("{shift}\nvllm serve \"$1\"");
+        check(&argv(&["sh", "-c"], &[&text, "name", "x", "a", "b"]), expected);
+    }
+}
+
+#[test]
 fn two_servers_in_one_script_are_two_readings() {
     let text =
         "vllm serve a --gpu-memory-utilization 0.3 &\nvllm serve b --gpu-memory-utilization 0.4 &\nwait";
@@ -872,4 +892,14 @@ mod any_input {
             prop_assert_eq!(again.starts, engine::Starts::Yes);
         }
     }
+}
+
+#[test]
+fn parameters_behind_any_number_of_words_are_not_known() {
+    let container = argv(
+        &["sh", "-c", "shift $N; vllm serve m --max-num-seqs \"$3\""],
+        &["name", "x", "a", "b"],
+    );
+    let reading = read(&container);
+    assert_eq!(reading.unresolved.len(), 1, "{reading:#?}");
 }

@@ -880,3 +880,266 @@ fn the_number_admitted_is_exact_however_the_scheduler_packs() {
         "n0 and n1 are shown for what they are"
     );
 }
+
+/// vLLM 0.8.5 with its V1 core, whose fraction means the whole GPU.
+const WHOLE_DEVICE: &str = "vllm/vllm-openai:v0.8.5";
+
+#[test]
+fn a_fraction_that_means_the_whole_device_must_cover_what_others_hold() {
+    let mut cluster = h100(4);
+    let old = |name: &str, fraction: &str| pod_of(name, json!([vllm(WHOLE_DEVICE, Some(fraction))]));
+    // Alone it starts; that it is on a shared device is told all the same.
+    let first = cluster.create(&old("a", "0.30"));
+    assert!(first.admit, "{:#?}", first.findings);
+    let told = finding(&first, Code::Vg208);
+    assert_eq!(told.severity, Severity::Warning);
+    assert!(!told.numbers.contains_key("othersMiB"), "{told:#?}");
+    let mut text = message::report(&first, "");
+    // Beside it, 24468 MiB and 1664 MiB overhead are gone before the second begins to count its 24468 MiB.
+    let second = cluster.create(&old("b", "0.30"));
+    assert!(second.admit, "{:#?}", second.findings);
+    let told = finding(&second, Code::Vg208);
+    assert_eq!(told.numbers["othersMiB"], Number::Memory(Mib::new(26_132)));
+    assert_eq!(told.numbers["leftMiB"], Number::Memory(Mib::ZERO));
+    text.push('\n');
+    text.push_str(&message::report(&second, ""));
+    assert!(message::headline(told).len() < 256);
+    golden("vg208-whole-device", &text);
+    // Counted in full, as ever: nothing is taken off for what the others hold.
+    let device = &cluster.ledger.devices()[0];
+    assert_eq!(device.promised, Mib::new(2 * 24_468));
+    assert!(device.promised_share >= Share::from_ppm(600_000));
+}
+
+#[test]
+fn a_fraction_of_the_whole_device_that_covers_the_others_is_a_remark() {
+    let mut cluster = h100(4);
+    assert!(cluster.create(&pod("a", "0.20")).admit);
+    let verdict = cluster.create(&pod_of("b", json!([vllm(WHOLE_DEVICE, Some("0.60"))])));
+    // 48935 MiB less (16312 + 640) MiB leave 31983 MiB for a model of less than one.
+    let told = finding(&verdict, Code::Vg208);
+    assert_eq!(told.severity, Severity::Info, "{told:#?}");
+    assert_eq!(told.numbers["leftMiB"], Number::Memory(Mib::new(31_983)));
+    // Between its own need and the others a fraction is too small, and the one that covers both is told.
+    let mut cluster = h100(4);
+    assert!(cluster.create(&pod("a", "0.30")).admit);
+    let verdict = cluster.create(&pod_of("b", json!([vllm(WHOLE_DEVICE, Some("0.31"))])));
+    let told = finding(&verdict, Code::Vg208);
+    assert_eq!(told.severity, Severity::Warning);
+    let Number::Share(least) = told.numbers["leastFraction"] else {
+        panic!("{told:#?}");
+    };
+    assert!(
+        least > Share::from_ppm(310_000) && least < Share::from_ppm(400_000),
+        "{least}"
+    );
+}
+
+#[test]
+fn replicas_of_a_whole_device_release_are_each_others_co_holders() {
+    let mut cluster = h100(4);
+    let verdict = cluster.create(&deployment("chat", 2, &vllm(WHOLE_DEVICE, Some("0.30"))));
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    let told = finding(&verdict, Code::Vg208);
+    assert_eq!(told.numbers["othersMiB"], Number::Memory(Mib::new(26_132)));
+    assert!(told.path.as_str().starts_with("spec.template.spec.containers[0]"));
+}
+
+#[test]
+fn only_releases_that_count_the_whole_device_for_certain_are_told() {
+    let told = |image: &str, change: &dyn Fn(&mut Value), node: Value| {
+        let mut cluster = Cluster::new();
+        cluster.node(&node);
+        let mut container = vllm(image, Some("0.30"));
+        change(&mut container);
+        has(&cluster.create(&pod_of("a", json!([container]))), Code::Vg208)
+    };
+    let shared = || gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    for (release, expected) in [
+        ("v0.6.3.post1", false),
+        ("v0.6.4", true),
+        ("v0.6.4.post1", true),
+        ("v0.6.6", false),
+        ("v0.7.3", false),
+        ("v0.8.0", true),
+        ("v0.8.5.post1", true),
+        ("v0.9.0.1", true),
+        ("v0.9.1", false),
+        ("v0.20.0", false),
+        ("latest", false),
+    ] {
+        let image = format!("vllm/vllm-openai:{release}");
+        assert_eq!(told(&image, &|_| (), shared()), expected, "{release}");
+        let alone = gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+        assert!(!told(&image, &|_| (), alone), "{release} on its own device");
+    }
+    let core = |value: &'static str| {
+        move |container: &mut Value| container["env"] = json!([{"name": "VLLM_USE_V1", "value": value}])
+    };
+    assert!(!told(WHOLE_DEVICE, &core("0"), shared()));
+    assert!(told("vllm/vllm-openai:v0.7.3", &core("1"), shared()));
+    assert!(!told("vllm/vllm-openai:v0.9.1", &core("1"), shared()));
+    let with = |words: &'static [&'static str]| {
+        move |container: &mut Value| {
+            let args = container["args"].as_array_mut().unwrap();
+            args.extend(words.iter().map(|word| json!(word)));
+        }
+    };
+    // These run in V0, or may.
+    assert!(!told(WHOLE_DEVICE, &with(&["--task", "embed"]), shared()));
+    assert!(!told(WHOLE_DEVICE, &with(&["--kv-cache-dtype", "fp8"]), shared()));
+    assert!(told(WHOLE_DEVICE, &with(&["--dtype", "bfloat16"]), shared()));
+    // So does every model before Ampere.
+    let old = || gpu_node("gpu-1", "Tesla-V100-SXM2-32GB", 32_768, 1, 4);
+    assert!(!told(WHOLE_DEVICE, &|_| (), old()));
+    assert!(told("vllm/vllm-openai:v0.6.4", &|_| (), old()));
+}
+
+#[test]
+fn the_policy_decides_what_a_fraction_of_the_whole_device_weighs() {
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: strict}\nspec: {codes: {error: [VG208]}}\n",
+    );
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    let verdict = cluster.create(&pod_of("a", json!([vllm(WHOLE_DEVICE, Some("0.30"))])));
+    assert!(!verdict.admit);
+    golden("vg208-refused", &message::refusal(&verdict));
+}
+
+#[test]
+fn a_misspelt_resource_is_told_though_nothing_is_asked() {
+    let mut cluster = h100(4);
+    let mut text = String::new();
+    for name in ["nvidia.com/gpus", "nvida.com/gpu", "gpu", "nvidia.com/mig-1g10gb"] {
+        let verdict = cluster.create(&serving(&["--model", "Qwen/Qwen3-0.6B"], name, 1));
+        let told = finding(&verdict, Code::Vg108);
+        assert_eq!(told.severity, Severity::Warning);
+        let field = format!("spec.containers[0].resources.limits[{name}]");
+        assert_eq!(told.path.as_str(), field);
+        // The one that begins like a MIG profile is asked for, and no node offers it.
+        assert_eq!(verdict.admit, !name.contains("mig"), "{:#?}", verdict.findings);
+        assert!(verdict.reservation.is_none());
+        text.push_str(&message::report(&verdict, ""));
+    }
+    golden("vg108-resource-names", &text);
+    for name in ["amd.com/gpu", "nvidia.com/gpumem", "google.com/tpu", "cpu"] {
+        let verdict = cluster.create(&serving(&["--model", "Qwen/Qwen3-0.6B"], name, 1));
+        assert!(!verdict.judged, "{name}: {:#?}", verdict.findings);
+    }
+    let template = serving(&["--model", "m"], "nvidia.com/gpus", 1)["spec"]["containers"][0].clone();
+    let verdict = cluster.create(&deployment("chat", 2, &template));
+    let path = "spec.template.spec.containers[0].resources.limits[nvidia.com/gpus]";
+    assert_eq!(finding(&verdict, Code::Vg108).path.as_str(), path);
+}
+
+#[test]
+fn sizes_that_are_no_number_of_ranks_are_told() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 8, 1);
+    let mut text = String::new();
+    for (image, option, size) in [
+        ("vllm/vllm-openai:v0.11.0", "--tensor-parallel-size", "0"),
+        ("vllm/vllm-openai:v0.11.0", "--tensor-parallel-size", "-1"),
+        ("vllm/vllm-openai:v0.21.0", "--tensor-parallel-size", "0"),
+        (
+            "vllm/vllm-openai:v0.20.0",
+            "--tensor-parallel-size",
+            "99999999999999999999",
+        ),
+        ("vllm/vllm-openai:v0.20.0", "--data-parallel-size", "4294967296"),
+        ("lmsysorg/sglang:v0.5.3", "--tp-size", "0"),
+        ("lmsysorg/sglang:v0.5.3", "--tp-size", "99999999999"),
+    ] {
+        let (program, model) = if image.starts_with("vllm") {
+            (
+                json!(["python3", "-m", "vllm.entrypoints.openai.api_server"]),
+                "--model",
+            )
+        } else {
+            (json!(["python3", "-m", "sglang.launch_server"]), "--model-path")
+        };
+        let container = json!({
+            "name": "server", "image": image, "command": program,
+            "args": [model, "Qwen/Qwen3-0.6B", format!("{option}={size}")],
+            "resources": {"limits": {"nvidia.com/gpu": "1"}},
+        });
+        let verdict = cluster.try_create(&pod_of("sizes", json!([container])));
+        let told = finding(&verdict, Code::Vg107);
+        assert!(told.message.contains(size), "{told:#?}");
+        for finding in &verdict.findings {
+            assert!(!finding.message.contains("4294967295"), "{finding:#?}");
+            text.push_str(&message::headline(finding));
+            text.push('\n');
+        }
+    }
+    golden("vg107-parallel-sizes", &text);
+}
+
+#[test]
+fn the_pages_show_these_texts_as_they_are() {
+    let read = |path: String| {
+        std::fs::read_to_string(std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    };
+    for (code, name) in [
+        ("VG107", "vg107-parallel-sizes"),
+        ("VG108", "vg108-resource-names"),
+        ("VG208", "vg208-whole-device"),
+        ("VG208", "vg208-refused"),
+    ] {
+        let text = read(format!("tests/texts/{name}.txt"));
+        let page = read(format!("docs/codes/{code}.md"));
+        assert!(page.contains(&text), "docs/codes/{code}.md lacks\n{text}");
+    }
+}
+
+#[test]
+fn a_front_end_without_engines_of_its_own_is_no_odd_size() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 1);
+    let told = |cluster: &mut Cluster, words: &[&str]| {
+        let args = [&["--model", "Qwen/Qwen3-0.6B"], words].concat();
+        has(
+            &cluster.try_create(&serving(&args, "nvidia.com/gpu", 1)),
+            Code::Vg107,
+        )
+    };
+    let front = ["--data-parallel-size", "2", "--data-parallel-size-local", "0"];
+    assert!(!told(&mut cluster, &front));
+    assert!(!told(&mut cluster, &["-tp", "1"]));
+    assert!(told(&mut cluster, &["-tp", "0"]));
+    // Of an unknown release it is told once, as the newest one has it.
+    let mut untagged = serving(&["--model", "Qwen/Qwen3-0.6B", "-tp", "0"], "nvidia.com/gpu", 1);
+    untagged["spec"]["containers"][0]["image"] = json!("vllm/vllm-openai");
+    let verdict = cluster.try_create(&untagged);
+    let about = |finding: &&vramgate::finding::Finding| finding.code == Code::Vg107;
+    assert_eq!(
+        verdict.findings.iter().filter(about).count(),
+        1,
+        "{:#?}",
+        verdict.findings
+    );
+}
+
+#[test]
+fn a_misspelt_resource_is_told_again_only_where_it_changes() {
+    let mut cluster = h100(4);
+    let old = deployment(
+        "chat",
+        1,
+        &serving(&["--model", "m"], "nvidia.com/gpus", 1)["spec"]["containers"][0],
+    );
+    let mut same = old.clone();
+    same["spec"]["replicas"] = json!(3);
+    assert!(!cluster.update(&old, &same).judged);
+    let new = deployment(
+        "chat",
+        1,
+        &serving(&["--model", "m"], "nvidia.com/GPU", 1)["spec"]["containers"][0],
+    );
+    let verdict = cluster.update(&old, &new);
+    assert!(
+        verdict.admit && has(&verdict, Code::Vg108),
+        "{:#?}",
+        verdict.findings
+    );
+}

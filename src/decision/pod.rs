@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
 use super::survey::Survey;
+use super::whole_device::Beside;
 use super::{
     Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
 };
@@ -108,6 +109,8 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
+        let beside = Beside::of(&survey, ledger, &own, &template);
+        beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
     }
     let shared_place = place.is_some() && survey.takes_shared();
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.

@@ -6,6 +6,7 @@ use super::budget::{Closest, Own, closest};
 use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
+use super::whole_device::Beside;
 use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
@@ -87,6 +88,10 @@ pub(super) fn judge(
                 .placement
                 .extend(rows(&survey, ledger, &overlay, &own, place, *pods));
         }
+        let beside = Beside::of(&survey, ledger, &own, &workload.template);
+        let told = fit.filled.places.len().min(MOST_ROWS);
+        let places = fit.filled.places.get(..told).unwrap_or_default();
+        beside.tell(demand, places, &mut verdict.findings);
         if let Some(finding) = fit.finding {
             verdict.findings.push(path(finding));
         } else if change.rolls_out || !is_update {

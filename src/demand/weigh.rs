@@ -8,6 +8,7 @@ use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
 pub(crate) mod fit;
+pub(crate) mod whole_device;
 
 /// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
 /// than any node has and is refused for that, whatever its memory; its size must not decide how long that takes.
@@ -84,6 +85,9 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             weighed.shared |= pool.sharing.is_shared();
             let most = MOST_HOLDS.saturating_sub(running.holds.len());
             let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
+            weighed
+                .findings
+                .extend(whole_device::findings(claim, pool, rules));
             let (findings, wants) = fit::findings(claim, pool, rules);
             weighed.findings.extend(findings);
             weighed.wants = weighed.wants.into_iter().chain(wants).reduce(Mib::plus);
@@ -418,6 +422,18 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
         Some(under(policy, finding))
     };
     let at = |code, text: String| Finding::new(code, claim.slots_path.clone(), text);
+    if ranks == u32::MAX {
+        // The count stops there, so the number would be wrong.
+        let finding = at(
+            Code::Vg105,
+            format!(
+                "container {container} needs more devices (tensor, pipeline and data parallel ranks) than can be counted \
+                 and asks {slots} of {resource}: the engine stops at start; lower the parallel size"
+            ),
+        )
+        .number("slots", Number::Count(u64::from(slots)));
+        return Some(under(policy, finding));
+    }
     if matches!(pool.sharing, Sharing::Mps(_)) && slots > 1 {
         return counted(at(
             Code::Vg402,

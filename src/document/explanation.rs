@@ -3,6 +3,7 @@
 use serde::{Serialize, Serializer};
 
 use crate::demand::load::{self, Annotations};
+use crate::demand::resources;
 use crate::device::is_slot_resource;
 use crate::engine::{
     self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Provenance,
@@ -276,7 +277,10 @@ impl ExplainedContainer {
             kv_cache_dtype: reading.kv_cache_dtype,
             provenance: reading.provenance,
             unresolved: reading.unresolved,
-            findings: reading.findings,
+            findings: resources::findings(placed)
+                .into_iter()
+                .chain(reading.findings)
+                .collect(),
         }
     }
 
@@ -314,7 +318,7 @@ impl ExplainedContainer {
             kv_cache_dtype: None,
             provenance: Vec::new(),
             unresolved: Vec::new(),
-            findings: Vec::new(),
+            findings: resources::findings(placed),
         }
     }
 
@@ -402,6 +406,7 @@ mod tests {
             quantization: None,
             dtype: Some("auto".into()),
             kv_cache_dtype: Some("auto".into()),
+            meaning: engine::Meaning::default(),
             eager: false,
             serving: Serving::default(),
             unresolved: vec![Unresolved {

@@ -5,6 +5,7 @@
 //! first error, this one notes the error and reads on, so that values can be told beside the reason.
 
 use std::borrow::Cow;
+use std::collections::HashSet;
 
 use self::table::Spellings;
 use self::value::{Refusal, Value};
@@ -48,6 +49,7 @@ impl ParseError {
     pub(crate) fn in_common(self, other: Option<&Self>) -> Option<Self> {
         match (self, other?) {
             (Self::Unrecognized(mine), Self::Unrecognized(theirs)) => {
+                let theirs: HashSet<&String> = theirs.iter().collect();
                 let both: Vec<String> = mine.into_iter().filter(|word| theirs.contains(word)).collect();
                 (!both.is_empty()).then_some(Self::Unrecognized(both))
             }

@@ -19,7 +19,7 @@ fn tolerance(length: usize) -> usize {
 }
 
 /// The nearest of `known`; of several the first. `None` where each is too far away, or `name` is one of them.
-pub(super) fn nearest<'k>(known: impl Iterator<Item = &'k str>, name: &str, most: usize) -> Option<&'k str> {
+pub(crate) fn nearest<'k>(known: impl Iterator<Item = &'k str>, name: &str, most: usize) -> Option<&'k str> {
     if name.len() > LONGEST {
         return None;
     }

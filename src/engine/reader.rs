@@ -67,6 +67,7 @@ impl<'c> Context<'c> {
                 absolute: None,
                 path: self.path.field("args"),
             },
+            meaning: super::Meaning::default(),
             parallelism: Parallelism::default(),
             max_model_len: None,
             quantization: None,

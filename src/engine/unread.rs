@@ -167,8 +167,9 @@ pub(super) fn variables(context: &Context<'_>, reading: &Reading, unread: &Unrea
         return Vec::new();
     }
     let mut findings = Vec::new();
+    let mut compared: Vec<&str> = Vec::new();
     for variable in context.invocation.environment.variables() {
-        // Each is compared with every word.
+        // Each name is compared with every word, and once.
         if findings.len() >= MOST {
             break;
         }
@@ -179,6 +180,10 @@ pub(super) fn variables(context: &Context<'_>, reading: &Reading, unread: &Unrea
         let Some((_, option)) = unread.variables.iter().find(|(unread, _)| *unread == name) else {
             continue;
         };
+        if compared.contains(&name) {
+            continue;
+        }
+        compared.push(name);
         if declared(name) || used(name) {
             continue;
         }

@@ -1,6 +1,6 @@
 //! What of a device decides how much an engine wants of it.
 
-use crate::device::catalogue::Product;
+use crate::device::catalogue::{Product, Profile};
 use crate::units::Mib;
 
 /// One device, as an engine sees it.
@@ -78,6 +78,12 @@ impl Device {
             least_total: total,
             class,
         }
+    }
+
+    /// A MIG instance of a product: label and CUDA agree on its memory.
+    #[must_use]
+    pub const fn of_profile(profile: &Profile, class: Class) -> Self {
+        Self::exactly(profile.memory, Class { mig: true, ..class })
     }
 
     /// A whole GPU of a product of the catalogue.

@@ -23,6 +23,17 @@ pub struct Part {
     pub source: &'static str,
 }
 
+impl Part {
+    /// The weights, as they follow from shape and format.
+    pub(super) const fn weights(bytes: Interval) -> Self {
+        Self {
+            name: "weights",
+            bytes,
+            source: "parameters by part, format and parallel size",
+        }
+    }
+}
+
 /// What is left for the KV cache, in bytes; negative where that much is missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pool {

@@ -143,15 +143,8 @@ pub fn smallest_profile<'p>(plan: &Plan<'_>, product: &'p Product, surely: Surel
     let profiles = product.mig.as_ref()?.profiles.iter();
     profiles
         .filter(|profile| {
-            let device = Device {
-                total: profile.memory,
-                least_total: profile.memory,
-                class: Class {
-                    mig: true,
-                    ..Class::of(&product.id, Some(&product.architecture))
-                },
-            };
-            accepted(&on(plan, device), surely)
+            let class = Class::of(&product.id, Some(&product.architecture));
+            accepted(&on(plan, Device::of_profile(profile, class)), surely)
         })
         .min_by_key(|profile| (profile.memory, profile.compute_slices))
 }

@@ -53,11 +53,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     let page = plan.serving.block_size.unwrap_or(BLOCK);
     Ok(Frame {
         parts: vec![
-            Part {
-                name: "weights",
-                bytes: weights(plan),
-                source: "parameters by part, format and parallel size",
-            },
+            Part::weights(weights(plan)),
             Part {
                 name: "activation",
                 bytes: rest,

@@ -41,11 +41,7 @@ const REPLICAS: &str =
 
 /// The parts of a start.
 pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
-    let mut parts = vec![Part {
-        name: "weights",
-        bytes: loaded(plan),
-        source: "parameters by part, format and parallel size",
-    }];
+    let mut parts = vec![Part::weights(loaded(plan))];
     if let Some(adapters) = adapters(plan) {
         parts.push(Part {
             name: "adapters",

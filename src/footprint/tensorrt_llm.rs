@@ -50,11 +50,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         return Err(Unknown::new("its part of the free memory is not known"));
     };
     let mut parts = vec![
-        Part {
-            name: "weights",
-            bytes: weights(plan),
-            source: "parameters by part, format and parallel size",
-        },
+        Part::weights(weights(plan)),
         Part {
             name: "activation",
             bytes: pass(plan),

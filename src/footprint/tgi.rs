@@ -56,11 +56,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     };
     Ok(Frame {
         parts: vec![
-            Part {
-                name: "weights",
-                bytes: weights(plan),
-                source: "parameters by part, format and parallel size",
-            },
+            Part::weights(weights(plan)),
             Part {
                 name: "activation",
                 bytes: prefill(plan),

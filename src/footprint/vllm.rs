@@ -3,9 +3,9 @@
 use super::Unknown;
 use super::activation::activation;
 use super::estimate::{Bound, Frame, Part, bytes};
-use super::interval::{Interval, product, scaled};
+use super::interval::{Interval, scaled};
 use super::plan::{Length, Plan};
-use super::weights::{adapter_width, draft_layer, weights};
+use super::weights::{adapters, draft_layer, weights};
 use crate::engine::{Engine, Version};
 use crate::units::Fraction;
 
@@ -43,11 +43,7 @@ const SMALLER_FRACTION_PPM: u32 = 900_000;
 /// The parts of a start.
 pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     let mut parts = vec![
-        Part {
-            name: "weights",
-            bytes: weights(plan),
-            source: "parameters by part, format and parallel size",
-        },
+        Part::weights(weights(plan)),
         Part {
             name: "activation",
             bytes: activation(plan),
@@ -67,11 +63,10 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
             source: "set aside from 0.21 on",
         });
     }
-    if let Some(adapters) = plan.serving.adapters {
-        let most = product(&[adapters.count, adapters.rank, adapter_width(plan.model), 2]) / plan.tensor();
+    if let Some(adapters) = adapters(plan) {
         parts.push(Part {
             name: "adapters",
-            bytes: Interval::new(most / 4, most, most),
+            bytes: adapters,
             source: "max_loras x max_lora_rank x adapted matrices",
         });
     }

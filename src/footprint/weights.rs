@@ -96,7 +96,7 @@ fn rotary(model: &Model) -> Interval {
 }
 
 /// Parameters of all low-rank adapters of one slot, for each unit of rank: both sides of every linear layer.
-pub(super) fn adapter_width(model: &Model) -> u64 {
+fn adapter_width(model: &Model) -> u64 {
     let hidden = u64::from(model.hidden_size);
     let width = u64::from(model.head_width());
     let queries = product(&[u64::from(model.num_attention_heads), width]);

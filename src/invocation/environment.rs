@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::HashMap;
 
+use super::reason::{brief, brief_owned};
 use super::{Certainty, Item, Word};
 use crate::engine::{LookUp, Sources};
 use crate::workload::pod::{Container, EnvVarSource, Pod};
@@ -75,21 +76,24 @@ impl<'a> Environment<'a> {
                     }
                     LookUp::Missing if map.optional => {}
                     LookUp::Missing => {
-                        environment
-                            .unread
-                            .push(format!("ConfigMap {namespace}/{} does not exist", map.name));
+                        environment.unread.push(brief_owned(format!(
+                            "ConfigMap {namespace}/{} does not exist",
+                            map.name
+                        )));
                     }
                     LookUp::NotRead(why) => {
-                        environment
-                            .unread
-                            .push(format!("ConfigMap {namespace}/{} was not read: {why}", map.name));
+                        environment.unread.push(brief_owned(format!(
+                            "ConfigMap {namespace}/{} was not read: {why}",
+                            map.name
+                        )));
                     }
                 }
             }
             if let Some(secret) = &from.secret_ref {
-                environment
-                    .unread
-                    .push(format!("Secret {namespace}/{} is never read", secret.name));
+                environment.unread.push(brief_owned(format!(
+                    "Secret {namespace}/{} is never read",
+                    secret.name
+                )));
             }
         }
         for (index, variable) in container.env.iter().enumerate() {
@@ -104,7 +108,7 @@ impl<'a> Environment<'a> {
             // A key that is optional and missing leaves the variable unset.
             let value = match value {
                 Ok(value) => Ok(value),
-                Err(Some(why)) => Err(why),
+                Err(Some(why)) => Err(brief_owned(why)),
                 Err(None) => continue,
             };
             environment.push(Variable {
@@ -151,9 +155,10 @@ impl<'a> Environment<'a> {
             Some(Variable { value: Ok(value), .. }) => Found::Value(value),
             Some(Variable { value: Err(why), .. }) => Found::Unknown(Cow::Borrowed(why)),
             None => match (self.unread.first(), injected(name)) {
-                (_, Some(by)) => Found::Unknown(Cow::Owned(format!("{name} is set by {by}"))),
+                (_, Some(by)) => Found::Unknown(Cow::Owned(format!("{} is set by {by}", brief(name)))),
                 (Some(source), None) => Found::Unknown(Cow::Owned(format!(
-                    "{name} may come from a source that was not read: {source}"
+                    "{} may come from a source that was not read: {source}",
+                    brief(name)
                 ))),
                 (None, None) => Found::NotSet,
             },
@@ -213,7 +218,7 @@ impl<'a> Environment<'a> {
                     Found::Value(_) => {
                         unknown.get_or_insert((
                             out.len(),
-                            Cow::Owned(format!("{name} expands to too long a text")),
+                            Cow::Owned(format!("{} expands to too long a text", brief(name))),
                         ));
                     }
                     Found::Unknown(why) => {

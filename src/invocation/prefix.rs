@@ -56,24 +56,27 @@ pub(crate) fn base_name(path: &str) -> &str {
 
 /// Takes off what stands before the program, and gives the variables that it sets.
 pub(crate) fn strip(words: &mut Vec<Word<'_>>, variables: &mut Vec<(String, Option<String>)>) {
-    // Each round removes at least one word.
-    while let Some(first) = words.first() {
+    // Each round passes at least one word; taking them off one by one would move all the others each time.
+    let mut start = 0;
+    while let Some(first) = words.get(start) {
         if first.certainty != Certainty::Known {
-            return;
+            break;
         }
         let name = base_name(&first.text);
+        let rest = &words[start..];
         let length = if name == "env" {
-            env(words, variables)
+            env(rest, variables)
         } else if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
-            length_of(wrapper, words)
+            length_of(wrapper, rest)
         } else {
-            return;
+            break;
         };
-        if length >= words.len() {
-            return;
+        if length >= rest.len() {
+            break;
         }
-        words.drain(..length);
+        start += length;
     }
+    words.drain(..start);
 }
 
 fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {

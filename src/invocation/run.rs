@@ -1,7 +1,7 @@
 //! Follows a command line to the programs that it starts: through wrappers, shells and their scripts.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
 use super::prefix::{self, base_name};
@@ -34,12 +34,14 @@ const MOST: usize = 10_000;
 const MOST_BYTES: usize = 1 << 22;
 /// Bytes of one word that Linux hands to a program (`MAX_ARG_STRLEN` without the NUL): a longer one is never executed.
 const LONGEST_WORD: usize = (128 << 10) - 1;
+/// Bytes of a path that Linux takes (`PATH_MAX`).
+const LONGEST_PATH: usize = 4096;
 
 pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
     files: &'e Files<'a>,
-    variables: Vec<(String, Variable<'a>)>,
-    positional: Vec<Word<'a>>,
+    variables: BTreeMap<String, Variable<'a>>,
+    positional: VecDeque<Word<'a>>,
     depth: u8,
     budget: usize,
     bytes: usize,
@@ -50,7 +52,7 @@ pub(super) struct Runner<'a, 'e> {
     pub(super) written: BTreeMap<String, written::Text>,
     /// The folder that the script changed to.
     folder: Option<String>,
-    functions: Vec<(String, Rc<[Token]>)>,
+    functions: HashMap<String, Rc<[Token]>>,
     /// Whether the script replaced itself or ended.
     ended: bool,
     /// Whether what runs now is one of several ways, so that its programs are perhaps not started.
@@ -98,8 +100,8 @@ impl<'a, 'e> Runner<'a, 'e> {
         Self {
             environment,
             files,
-            variables: Vec::new(),
-            positional: Vec::new(),
+            variables: BTreeMap::new(),
+            positional: VecDeque::new(),
             depth: 0,
             budget: MOST,
             bytes: MOST_BYTES,
@@ -108,7 +110,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             script: false,
             written: BTreeMap::new(),
             folder: None,
-            functions: Vec::new(),
+            functions: HashMap::new(),
             ended: false,
             doubtful: false,
             repeats: false,
@@ -150,7 +152,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 return;
             }
             let script = words[at].clone();
-            let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1));
+            let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1).into());
             self.depth += 1;
             self.run(&script);
             self.ended = false;
@@ -164,7 +166,7 @@ impl<'a, 'e> Runner<'a, 'e> {
                 self.give_up("scripts are nested too deeply");
                 return;
             }
-            let outer = std::mem::replace(&mut self.positional, words.split_off(at));
+            let outer = std::mem::replace(&mut self.positional, words.split_off(at).into());
             self.depth += 1;
             self.run_text(&text, Site::ELSEWHERE);
             self.ended = false;

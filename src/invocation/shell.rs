@@ -5,6 +5,7 @@
 
 use std::ops::Range;
 
+mod balanced;
 mod expansion;
 mod redirection;
 mod word;
@@ -95,7 +96,12 @@ pub(super) enum Kind {
     /// `> FILE` or `>> FILE` of the standard output.
     Into { append: bool, target: Vec<Piece> },
     /// `<< WORD`: the text below the line.
-    HereDocument(Vec<Piece>),
+    HereDocument {
+        /// The text, with what it expands.
+        body: Vec<Piece>,
+        /// Its length in the script.
+        bytes: usize,
+    },
     /// `;`, `&&`, `||`, `|`, `&`, newline, `(`, `)`, `;;`.
     Operator(&'static str),
 }
@@ -113,13 +119,11 @@ pub(super) fn lex(script: &str) -> (Vec<Token>, Option<&'static str>) {
     let mut tokens: Vec<Token> = Vec::new();
     loop {
         let next = lexer.token();
-        for (index, body) in lexer.bodies.drain(..) {
-            if let Some(Token {
-                kind: Kind::HereDocument(pieces),
-                ..
-            }) = tokens.get_mut(index)
+        for (index, text) in lexer.bodies.drain(..) {
+            if let Some(token) = tokens.get_mut(index)
+                && matches!(token.kind, Kind::HereDocument { .. })
             {
-                *pieces = body;
+                token.kind = text;
             }
         }
         match next {
@@ -163,7 +167,7 @@ struct Lexer<'s> {
     emitted: usize,
     here_documents: Vec<HereDocument>,
     /// Texts of here-documents, with the index of the token that each belongs to.
-    bodies: Vec<(usize, Vec<Piece>)>,
+    bodies: Vec<(usize, Kind)>,
 }
 
 const UNCLOSED: &str = "a quote or bracket is not closed";
@@ -266,5 +270,7 @@ impl Lexer<'_> {
     }
 }
 
+#[cfg(test)]
+mod oracle;
 #[cfg(test)]
 mod tests;

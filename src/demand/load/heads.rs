@@ -31,7 +31,8 @@ pub(crate) fn findings(claim: &Claim) -> Vec<Finding> {
 fn finding(claim: &Claim, load: &Load) -> Option<Finding> {
     let tensor = load.tensor();
     let heads = load.model().num_attention_heads;
-    if tensor <= 1 || heads == 0 || heads.is_multiple_of(tensor) {
+    // The count stops at the largest; such a size is told as one that no cluster has devices for (VG107).
+    if tensor <= 1 || tensor == u32::MAX || heads == 0 || heads.is_multiple_of(tensor) {
         return None;
     }
     let (below, above) = neighbours(load.model(), tensor);

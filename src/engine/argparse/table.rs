@@ -66,10 +66,20 @@ pub struct OptionInfo {
 }
 
 impl OptionInfo {
-    /// Whether the parser refuses `value` because it is not among the choices.
+    /// Whether the parser refuses the text `value` because it is not among the choices. `null` among them is Python's
+    /// `None`, which no text is.
     #[must_use]
     pub fn refuses(&self, value: &str) -> bool {
-        !self.choices.is_empty() && !self.choices.split(',').any(|choice| choice == value)
+        !self.choices.is_empty() && (value == "null" || !self.has_choice(value))
+    }
+
+    /// Whether the parser refuses `None`, which `""` and `None` become where that means "not set".
+    pub(crate) fn refuses_none(&self) -> bool {
+        !self.choices.is_empty() && !self.has_choice("null")
+    }
+
+    fn has_choice(&self, value: &str) -> bool {
+        self.choices.split(',').any(|choice| choice == value)
     }
 }
 

@@ -37,8 +37,7 @@ pub(crate) fn read(
     json: &dyn Fn(&str) -> bool,
 ) -> Value {
     if option.optional && (text.is_empty() || text == "None") {
-        let refused = !option.choices.is_empty() && option.refuses("null");
-        return if refused {
+        return if option.refuses_none() {
             Value::Refused(Refusal::NotAChoice)
         } else {
             Value::Unset

@@ -1,7 +1,12 @@
 //! YAML as Python's PyYAML loads it: the files that `--config` names.
 
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::rc::Rc;
 
+use super::ConfigFile;
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 /// Why a file gives no words: the process ends with it.
@@ -67,11 +72,18 @@ impl<'de> Deserialize<'de> for Node {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Node, A::Error> {
                 let mut entries: Vec<(String, Node)> = Vec::new();
+                let mut places: HashMap<String, usize> = HashMap::new();
                 while let Some((key, node)) = map.next_entry::<Node, Node>()? {
+                    if matches!(key, Node::List(_) | Node::Map(_)) {
+                        return Err(serde::de::Error::custom("found unhashable key"));
+                    }
                     let key = key.text();
-                    match entries.iter_mut().find(|(name, _)| *name == key) {
-                        Some(entry) => entry.1 = node,
-                        None => entries.push((key, node)),
+                    match places.entry(key) {
+                        Entry::Occupied(place) => entries[*place.get()].1 = node,
+                        Entry::Vacant(place) => {
+                            entries.push((place.key().clone(), node));
+                            place.insert(entries.len() - 1);
+                        }
                     }
                 }
                 Ok(Node::Map(entries))
@@ -123,8 +135,43 @@ impl Node {
     }
 }
 
+/// What a file holds.
+type Entries = Result<Option<Vec<(String, Node)>>, Unreadable>;
+
+/// The same of a file; the outer error is why its text is not known.
+type Loaded = Result<Rc<Entries>, String>;
+
+/// The file of `--config`, loaded once however many releases read it.
+pub(crate) struct Files<'c, 's> {
+    look_up: &'c ConfigFile<'s>,
+    /// The name and what it holds, of the one that was asked for last: a command line names one.
+    last: RefCell<Option<(String, Loaded)>>,
+}
+
+impl<'c, 's> Files<'c, 's> {
+    pub(crate) fn new(look_up: &'c ConfigFile<'s>) -> Self {
+        Self {
+            look_up,
+            last: RefCell::new(None),
+        }
+    }
+
+    /// The entries of the file at `path`.
+    pub(crate) fn entries(&self, path: &str) -> Loaded {
+        let mut last = self.last.borrow_mut();
+        if let Some((known, entries)) = &*last
+            && known == path
+        {
+            return entries.clone();
+        }
+        let read = (self.look_up)(path).map(|body| Rc::new(entries(body)));
+        *last = Some((path.to_owned(), read.clone()));
+        read
+    }
+}
+
 /// The entries of a file that holds a mapping, in the order of the file; `None` where it holds nothing.
-pub(crate) fn entries(body: &str) -> Result<Option<Vec<(String, Node)>>, Unreadable> {
+fn entries(body: &str) -> Entries {
     let mut options = serde_saphyr::Options::default();
     options.legacy_octal_numbers = true;
     options.duplicate_keys = serde_saphyr::DuplicateKeyPolicy::LastWins;

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use crate::engine::Version;
 use crate::engine::argparse::table::{Arity, Spellings};
-use crate::engine::argparse::yaml::{self, Node, Unreadable};
-use crate::engine::argparse::{Arg, ConfigFile, ParseError, Parsed};
+use crate::engine::argparse::yaml::{Files, Node, Unreadable};
+use crate::engine::argparse::{Arg, ParseError, Parsed};
 use crate::invocation::Certainty;
 
 /// From here on (the first release that was read after 0.5.7) the file knows the options: those that are more than a
@@ -19,7 +19,7 @@ pub(super) fn put<'a>(
     version: Version,
     spellings: &Spellings,
     mut args: Vec<Arg<'a>>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
@@ -66,7 +66,7 @@ fn read(
     version: Version,
     spellings: &Spellings,
     file: &Arg<'_>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
 ) -> Result<Vec<String>, Problem> {
     if file.certainty != Certainty::Known {
         return Err(Problem::Unread("the name of the file is not known".to_owned()));
@@ -77,15 +77,15 @@ fn read(
     if !yaml {
         return Err(Problem::Refused("the file of --config is neither .yaml nor .yml"));
     }
-    let body = config(&file.text).map_err(Problem::Unread)?;
-    let entries = yaml::entries(body).map_err(|problem| {
+    let loaded = config.entries(&file.text).map_err(Problem::Unread)?;
+    let entries = loaded.as_ref().as_ref().map_err(|problem| {
         Problem::Refused(match problem {
             Unreadable::Yaml => "the file of --config is not valid YAML",
             Unreadable::NotAMapping => "the file of --config is not a mapping",
         })
     })?;
     let mut words = Vec::new();
-    for (key, node) in entries.unwrap_or_default() {
+    for (key, node) in entries.iter().flatten() {
         let name = format!("--{}", key.replace('_', "-"));
         let option = spellings.named(&name).filter(|option| option.name == name);
         let argv_only = version >= KNOWS_OPTIONS && option.is_some_and(|option| option.only == "argv");
@@ -98,7 +98,7 @@ fn read(
         let key = format!("--{key}");
         match node {
             Node::Map(_) if version >= JSON_MAPPINGS => words.extend([key, node.json().to_string()]),
-            node => add(&mut words, key, &node, flag),
+            node => add(&mut words, key, node, flag),
         }
     }
     Ok(words)

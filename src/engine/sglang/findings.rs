@@ -8,9 +8,17 @@ use crate::engine::fraction::{self, Limit};
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
 use crate::engine::refusals::{self, refused_option, several_words};
-use crate::engine::{Reading, near, unread};
+use crate::engine::{Reading, near, sizes, unread};
 use crate::finding::Finding;
 use crate::invocation::Word;
+
+/// Parallel sizes.
+const SIZES: [(&str, i128); 4] = [
+    ("--tp-size", 1),
+    ("--pp-size", 1),
+    ("--dp-size", 1),
+    ("--nnodes", 1),
+];
 
 /// The findings; `lenient` where a program around the engine has options of its own.
 pub(super) fn of(
@@ -46,6 +54,7 @@ pub(super) fn of(
             findings.extend(near::options(context, &engine, line.words, words, &near));
         }
     }
+    findings.extend(sizes::findings(context, line, &SIZES, &|_| false));
     findings.extend(context.floating_image());
     findings
 }

@@ -7,6 +7,7 @@ use super::options::{self, Entrypoint};
 use super::{config_file, serve, value};
 use crate::engine::Version;
 use crate::engine::argparse::parser::{self, Rules};
+use crate::engine::argparse::yaml::Files;
 use crate::engine::argparse::{Arg, ConfigFile};
 use crate::invocation::Word;
 
@@ -22,6 +23,16 @@ pub fn parse<'a>(
     entrypoint: Entrypoint,
     words: &'a [Word<'a>],
     config: &ConfigFile<'_>,
+) -> Parsed<'a> {
+    parse_with(position, entrypoint, words, &Files::new(config))
+}
+
+/// [`parse`] with a file that several releases read.
+pub(super) fn parse_with<'a>(
+    position: usize,
+    entrypoint: Entrypoint,
+    words: &'a [Word<'a>],
+    config: &Files<'_, '_>,
 ) -> Parsed<'a> {
     let versions = options::releases();
     let position = position.min(versions.len().saturating_sub(1));

@@ -1,9 +1,10 @@
 //! From SGLang's options to a [`Reading`].
 
 use super::options::{self, Arity, Entrypoint};
-use super::parse::{Parsed, parse};
+use super::parse::{Parsed, parse_with};
 use super::{Start, findings, sagemaker};
 use crate::engine::argparse::releases::{Refused, parse_for};
+use crate::engine::argparse::yaml::Files;
 use crate::engine::fraction::Limit;
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
@@ -45,11 +46,12 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         variables::put(context, given, at, Vec::new(), &is_flag)
     };
     let words = own.as_deref().unwrap_or(given);
-    let config = |path: &str| context.file(path);
+    let look_up = |path: &str| context.file(path);
+    let config = Files::new(&look_up);
     let releases = options::releases();
     let as_release = |words| {
         parse_for(releases, version, |position| {
-            parse(position, entrypoint, words, &config)
+            parse_with(position, entrypoint, words, &config)
         })
     };
     let (mut parsed, mut refused) = as_release(words);
@@ -61,7 +63,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
             refused = Refused::Yes;
         }
         parsed = parse_for(releases, version, |position| {
-            parse(position, entrypoint, meant, &config)
+            parse_with(position, entrypoint, meant, &config)
         })
         .0;
         parsed.error = error;

@@ -2,15 +2,12 @@
 
 use super::options::Entrypoint;
 use crate::engine::Version;
-use crate::engine::argparse::yaml::{self, Node};
+use crate::engine::argparse::yaml::Node;
 
-pub(super) use crate::engine::argparse::yaml::Unreadable;
-
-/// The words that a file adds to the command line.
-pub(super) fn words(body: &str, version: Version, entrypoint: Entrypoint) -> Result<Vec<String>, Unreadable> {
-    let map = yaml::entries(body)?.ok_or(Unreadable::NotAMapping)?;
-    let mut words = Vec::with_capacity(2 * map.len());
-    for (key, node) in map {
+/// The words that the entries of a file add to the command line.
+pub(super) fn words(entries: &[(String, Node)], version: Version, entrypoint: Entrypoint) -> Vec<String> {
+    let mut words = Vec::with_capacity(2 * entries.len());
+    for (key, node) in entries {
         let key = format!("--{key}");
         match node {
             Node::Bool(true) if version >= Version::new(0, 7, 0) => words.push(key),
@@ -35,5 +32,5 @@ pub(super) fn words(body: &str, version: Version, entrypoint: Entrypoint) -> Res
             }
         }
     }
-    Ok(words)
+    words
 }

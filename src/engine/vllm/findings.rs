@@ -7,6 +7,7 @@ use crate::engine::fraction::{self, Limit};
 use crate::engine::near;
 use crate::engine::reader::Context;
 use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::sizes;
 use crate::engine::unread::{self, Unread};
 use crate::engine::{MemorySource, Reading};
 use crate::finding::{Code, Finding};
@@ -43,6 +44,16 @@ const UNREAD: Unread = Unread {
     model: "--model",
 };
 
+/// Parallel sizes; none of a front end's own engines is a meaningful number of them.
+const SIZES: [(&str, i128); 6] = [
+    ("--tensor-parallel-size", 1),
+    ("--pipeline-parallel-size", 1),
+    ("--prefill-context-parallel-size", 1),
+    ("--data-parallel-size", 1),
+    ("--data-parallel-size-local", 0),
+    ("--nnodes", 1),
+];
+
 pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, lenient: bool) -> Vec<Finding> {
     let mut findings = Vec::new();
     let fraction = fraction::unusable(context, &line.view(), FRACTION, Limit::One);
@@ -71,6 +82,10 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
         }
         None => findings.extend(refused_values(context, line)),
     }
+    let refused = line.parsed.refused_by_config();
+    let is_told =
+        |option: &str| line.refused != Refused::No && refused.iter().any(|setting| setting.option == option);
+    findings.extend(sizes::findings(context, &line.view(), &SIZES, &is_told));
     if let Some(floating) = context.floating_image() {
         let defaulted = reading.memory.source == MemorySource::Default && reading.version.is_none();
         let assumed = "The larger default 0.92 (since vLLM 0.20.0; 0.9 before) is counted.";

@@ -10,6 +10,7 @@ use super::rewrite;
 use super::value::{self, Value};
 use crate::engine::Version;
 use crate::engine::argparse::parser::{self, Rules};
+use crate::engine::argparse::yaml::Files;
 use crate::engine::argparse::{self, Arg};
 use crate::invocation::Word;
 
@@ -73,6 +74,16 @@ pub fn parse<'a>(
     entrypoint: Entrypoint,
     words: &'a [Word<'a>],
     config: &ConfigFile<'_>,
+) -> Parsed<'a> {
+    parse_with(position, entrypoint, words, &Files::new(config))
+}
+
+/// [`parse`] with a file that several releases read.
+pub(super) fn parse_with<'a>(
+    position: usize,
+    entrypoint: Entrypoint,
+    words: &'a [Word<'a>],
+    config: &Files<'_, '_>,
 ) -> Parsed<'a> {
     let versions = options::releases();
     let position = position.min(versions.len().saturating_sub(1));

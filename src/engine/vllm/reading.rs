@@ -3,6 +3,7 @@
 use super::options::{self, Entrypoint};
 use super::parse::{ParseError, Parsed};
 use super::{Start, findings, wrapper};
+use crate::engine::argparse::yaml::Files;
 use crate::engine::edit;
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
@@ -12,6 +13,7 @@ use crate::engine::{
 };
 use crate::invocation::{Command, Item, Word};
 
+mod meaning;
 mod memory;
 mod parallelism;
 mod provenance;
@@ -65,7 +67,8 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         _ => words,
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
-    let config = |path: &str| config_file(context, path);
+    let look_up = |path: &str| context.file(path);
+    let config = Files::new(&look_up);
     let settled = without_effect::without_effect(words, entrypoint);
     let words = settled.as_ref().map_or(words, |settled| &settled.words);
     let wrapped = wrapper::words(start, context, words);
@@ -209,6 +212,7 @@ fn reading(
             view.note_unresolved(setting, field, false, &mut reading.unresolved);
         }
     }
+    reading.meaning = meaning::of(context, command, parsed, version);
     reading.parallelism = parallelism::of(context, command, parsed);
     reading.serving = serving::of(context, command, &view, version, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--max-model-len");
@@ -310,9 +314,4 @@ fn is_off_gpu(context: &Context<'_>, parsed: &Parsed<'_>) -> bool {
         )
     });
     !context.asks() && (context.is_for_other_devices() || cpu_variable)
-}
-
-/// The file of `--config` where a ConfigMap is mounted; why not otherwise.
-fn config_file<'s>(context: &Context<'s>, path: &str) -> Result<&'s str, String> {
-    context.file(path)
 }

@@ -8,15 +8,16 @@ use serde_json::{Map, Value};
 
 use super::config_file;
 use super::options::Entrypoint;
-use super::parse::{ConfigFile, ParseError, Parsed};
+use super::parse::{ParseError, Parsed};
 use crate::engine::Version;
 use crate::engine::argparse::Arg;
+use crate::engine::argparse::yaml::{Files, Unreadable};
 use crate::invocation::{Certainty, Word};
 
 pub(super) fn rewrite<'a>(
     version: Version,
     words: &'a [Word<'a>],
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     let mut args = Arg::of(words);
@@ -34,13 +35,13 @@ pub(super) fn rewrite<'a>(
     args
 }
 
-/// `serve --model M`: refused from 0.8 to 0.11, moved to the front since. (Until 0.7 the parser itself refuses it.)
+/// `serve --model M`: refused from 0.8 to 0.11.0, moved to the front since 0.11.1. (Until 0.7 the parser itself refuses it.)
 fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>) {
     if version < Version::new(0, 8, 0) {
         return;
     }
     let separate = args.iter().position(|arg| arg.text == "--model");
-    if version < Version::new(0, 12, 0) {
+    if version < Version::new(0, 11, 1) {
         if separate.is_none() {
             return;
         }
@@ -76,7 +77,7 @@ fn move_model(version: Version, args: &mut Vec<Arg<'_>>, parsed: &mut Parsed<'_>
 fn pull_config<'a>(
     version: Version,
     args: Vec<Arg<'a>>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'a>,
 ) -> Vec<Arg<'a>> {
     if args.iter().filter(|arg| arg.text == "--config").count() > 1 {
@@ -142,7 +143,7 @@ fn pull_config<'a>(
 fn read_config(
     version: Version,
     file: &Arg<'_>,
-    config: &ConfigFile<'_>,
+    config: &Files<'_, '_>,
     parsed: &mut Parsed<'_>,
 ) -> Result<Vec<String>, String> {
     if file.certainty != Certainty::Known {
@@ -155,14 +156,13 @@ fn read_config(
         parsed.fail(|| ParseError::Other("the file of --config is neither .yaml nor .yml"));
         return Ok(Vec::new());
     }
-    let body = config(&file.text)?;
-    match config_file::words(body, version, parsed.entrypoint) {
-        Ok(words) => Ok(words),
-        Err(config_file::Unreadable::Yaml) => {
+    match &*config.entries(&file.text)? {
+        Ok(Some(entries)) => Ok(config_file::words(entries, version, parsed.entrypoint)),
+        Err(Unreadable::Yaml) => {
             parsed.fail(|| ParseError::Other("the file of --config is not valid YAML"));
             Ok(Vec::new())
         }
-        Err(config_file::Unreadable::NotAMapping) => {
+        Ok(None) | Err(Unreadable::NotAMapping) => {
             parsed.fail(|| ParseError::Other("the file of --config is not a mapping"));
             Ok(Vec::new())
         }
@@ -187,9 +187,9 @@ fn dashes(version: Version, arg: &mut Arg<'_>) {
     }
 }
 
-/// `-O3`, `-O=3`, `-O 3`: `-O.level` from 0.10 to 0.11, `--optimization-level` since 0.12; plain argparse before.
+/// `-O3`, `-O=3`, `-O 3`: `-O.level` from 0.9.2 to 0.11, `--optimization-level` since 0.12; plain argparse before.
 fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
-    if version < Version::new(0, 10, 0) {
+    if version < Version::new(0, 9, 2) {
         return;
     }
     let name = if version < Version::new(0, 12, 0) {
@@ -208,7 +208,13 @@ fn optimization_level(version: Version, args: &mut [Arg<'_>]) {
                 args[index].text = Cow::Borrowed(name);
                 args[index].aligned = false;
             }
-        } else if !level.starts_with('.') {
+        } else if level.starts_with('.') && version < Version::new(0, 13, 0) {
+            // A key of the compilation configuration, which has another letter since 0.12.
+            if version >= Version::new(0, 12, 0) {
+                args[index].text = Cow::Owned(format!("-cc{level}"));
+                args[index].aligned = false;
+            }
+        } else {
             let level = level.strip_prefix('=').unwrap_or(level);
             args[index].text = Cow::Owned(format!("{name}={level}"));
             args[index].aligned = false;

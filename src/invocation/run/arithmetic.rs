@@ -1,14 +1,15 @@
 //! `$(( … ))` over integers.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
+use super::super::reason::brief;
 use super::super::{Certainty, shell};
-use super::variable::joined;
 use super::{DEEPEST, Runner, Site, Variable};
 
 impl Runner<'_, '_> {
     pub(super) fn arithmetic(&mut self, inner: &str) -> Result<i64, String> {
-        let failed = || format!("$(({inner})) is known only when the script runs");
+        let failed = || format!("$(({})) is known only when the script runs", brief(inner));
         let pieces = shell::pieces(inner).ok_or_else(failed)?;
         let site = Site::ELSEWHERE;
         if self.depth >= DEEPEST {
@@ -87,11 +88,11 @@ impl Runner<'_, '_> {
     fn store(&mut self, name: &str, value: Option<i64>, conditional: bool) {
         let before = self.look_up(name);
         let value = value.map_or_else(
-            || Variable::Unknown(format!("{name} is known only when the script runs")),
-            |value| Variable::Text(value.to_string()),
+            || Variable::Unknown(format!("{} is known only when the script runs", brief(name))),
+            |value| Variable::Text(Rc::new(value.to_string())),
         );
         let value = if conditional {
-            joined(name, before, value)
+            self.join(name, before, value)
         } else {
             value
         };
@@ -116,12 +117,15 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
+/// Bytes of a variable that is read as a number: the longest one with room for blanks.
+const LONGEST_NUMBER: usize = 64;
+
 /// Integer arithmetic by precedence.
 struct Sum<'s, 'r, 'a, 'e> {
     text: &'s [u8],
     at: usize,
     depth: u8,
-    runner: &'r Runner<'a, 'e>,
+    runner: &'r mut Runner<'a, 'e>,
 }
 
 impl Sum<'_, '_, '_, '_> {
@@ -187,7 +191,9 @@ impl Sum<'_, '_, '_, '_> {
                 if text.starts_with(|c: char| c.is_ascii_digit()) {
                     text.parse().ok()?
                 } else if let Variable::Text(value) = self.runner.look_up(text) {
-                    value.trim().parse().ok()?
+                    // A name may stand there as often as the script is long.
+                    let short = (value.len() <= LONGEST_NUMBER).then_some(value)?;
+                    short.trim().parse().ok()?
                 } else {
                     return None;
                 }

@@ -31,6 +31,8 @@ struct Branch {
     /// Whether an earlier section of it ran.
     taken: Run,
     is_loop: bool,
+    /// Whether it is a loop or stands in one.
+    in_loop: bool,
 }
 
 /// The state of a list of commands.
@@ -60,6 +62,7 @@ impl Flow {
             section: Run::Yes,
             taken: Run::No,
             is_loop: false,
+            in_loop: self.in_loop(),
         });
         self.operator = "";
     }
@@ -71,6 +74,7 @@ impl Flow {
             section: Run::Perhaps,
             taken: Run::Perhaps,
             is_loop: true,
+            in_loop: true,
         });
         self.operator = "";
     }
@@ -120,7 +124,7 @@ impl Flow {
 
     /// Whether the command at hand stands in the body of a loop that is not followed round by round.
     pub(super) fn in_loop(&self) -> bool {
-        self.branches.iter().any(|branch| branch.is_loop)
+        self.branches.last().is_some_and(|branch| branch.in_loop)
     }
 
     /// How the list ended, where that is known.

@@ -2,6 +2,7 @@
 
 use super::super::Certainty;
 use super::super::shell::{Kind, Piece, Token};
+use super::list::length_of;
 use super::variable::Variable;
 use super::{DEEPEST, Next, Runner, Site, bare_text, pattern};
 
@@ -135,8 +136,11 @@ impl Runner<'_, '_> {
             self.give_up("the script: a case statement that is not read");
             return (tokens.len(), Next::Stop);
         };
-        // Statements within statements search the same tokens again.
-        if !runs || !self.spend(end - from) {
+        // Statements within statements search the same tokens again, and those that do not run are searched too.
+        if !self.spend(length_of(&tokens[from..end])) {
+            return (end, Next::Stop);
+        }
+        if !runs {
             return (end, Next::On);
         }
         if self.depth >= DEEPEST {

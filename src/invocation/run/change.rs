@@ -1,6 +1,9 @@
 //! `${NAME#pattern}`, `${NAME,,}`, `${NAME/a/b}`: what a script makes of a value.
 
+use std::rc::Rc;
+
 use super::super::Certainty;
+use super::super::reason::brief;
 use super::super::shell::{Change, Piece};
 use super::variable::Variable;
 use super::{DEEPEST, Runner, Site, pattern};
@@ -14,32 +17,37 @@ impl<'a> Runner<'a, '_> {
         change: &Change,
         site: Site,
     ) -> Variable<'a> {
-        let unknown =
-            || Variable::Unknown(format!("the script changes {name} in a way that is not followed"));
+        let unknown = || {
+            Variable::Unknown(format!(
+                "the script changes {} in a way that is not followed",
+                brief(name)
+            ))
+        };
         if self.depth >= DEEPEST {
             return unknown();
         }
         let Some(change) = self.with_texts(change, site) else {
             return unknown();
         };
-        // Each beginning or end is tried.
-        let cost = |text: &String| match &change {
-            Known::Trim { pattern, .. } => text.len().saturating_mul(pattern.len()).saturating_mul(4),
-            _ => text.len(),
-        };
         let cost = match &value {
-            Variable::Text(text) => cost(text),
-            Variable::Either { texts, .. } => texts.iter().map(cost).sum(),
+            Variable::Text(text) => change.cost(text),
+            Variable::Either { texts, .. } => texts.iter().map(|text| change.cost(text)).sum(),
             _ => 0,
         };
         if !self.spend(cost + 1) {
             return unknown();
         }
         match value {
-            Variable::Text(text) => change.of(&text).map_or_else(unknown, Variable::Text),
+            Variable::Text(text) => {
+                let text = change.of(&text).map(Rc::new);
+                text.map_or_else(unknown, Variable::Text)
+            }
             Variable::Either { texts, reason } => {
                 let texts: Option<Vec<String>> = texts.iter().map(|text| change.of(text)).collect();
-                texts.map_or_else(unknown, |texts| Variable::Either { texts, reason })
+                texts.map_or_else(unknown, |texts| Variable::Either {
+                    texts: Rc::new(texts),
+                    reason,
+                })
             }
             Variable::Option { reason, .. } => Variable::Unknown(reason),
             Variable::Array(_) => unknown(),
@@ -75,7 +83,7 @@ impl<'a> Runner<'a, '_> {
     }
 }
 
-/// Longest text that is replaced in: one byte can become many.
+/// Longest text that is replaced in, or put in.
 const LONGEST: usize = 4096;
 
 /// A change whose own texts are known.
@@ -95,6 +103,23 @@ enum Known {
 }
 
 impl Known {
+    /// What it costs of the bytes that may be read.
+    fn cost(&self, text: &str) -> usize {
+        match self {
+            // Each beginning or end is tried.
+            Self::Trim { pattern, .. } => text.len().saturating_mul(pattern.len()).saturating_mul(4),
+            Self::Lower | Self::Upper => text.len(),
+            Self::Replace { to, .. } if text.len() > LONGEST || to.len() > LONGEST => text.len(),
+            // One byte can become many.
+            Self::Replace { all, from, to } => {
+                let found = text
+                    .matches(from.as_str())
+                    .take(if *all { usize::MAX } else { 1 });
+                text.len().saturating_add(found.count().saturating_mul(to.len()))
+            }
+        }
+    }
+
     fn of(&self, text: &str) -> Option<String> {
         match self {
             Self::Trim {

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use super::super::reason::brief;
 use super::super::shell::{Kind, Piece, Token};
 use super::super::{Certainty, Item, Word};
-use super::{DEEPEST, MOST, Next, Runner, Site, Variable, written};
+use super::{DEEPEST, LONGEST_PATH, MOST, Next, Runner, Site, Variable, written};
 
 impl<'a> Runner<'a, '_> {
     pub(super) fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
@@ -18,7 +19,7 @@ impl<'a> Runner<'a, '_> {
         let next = self.simple_command(command, streams, conditional, site);
         if let Some(name) = unfilled {
             for command in &mut self.commands[before..] {
-                command.refused = Some(format!("the placeholder {name} is not filled in"));
+                command.refused = Some(format!("the placeholder {} is not filled in", brief(&name)));
             }
         }
         next
@@ -43,7 +44,7 @@ impl<'a> Runner<'a, '_> {
                     let mut word = self.joined(value, site);
                     if self.repeats && (*append || value.iter().any(|piece| names(piece, name))) {
                         word.certainty = Certainty::From(0);
-                        word.reason = Some(Cow::Owned(format!("{name} grows in a loop")));
+                        word.reason = Some(Cow::Owned(format!("{} grows in a loop", brief(name))));
                     }
                     if command.is_empty() {
                         self.assign(name, *append, word, conditional);
@@ -74,7 +75,7 @@ impl<'a> Runner<'a, '_> {
                 Kind::AssignArray { name, append, items } => {
                     self.assign_array(name, *append, items, conditional, site);
                 }
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument(_) => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument { .. } => {}
             }
             if words.len() > MOST {
                 self.give_up("the script is too long");
@@ -115,7 +116,7 @@ impl<'a> Runner<'a, '_> {
             "unset" => {
                 for word in &words[1..] {
                     let value = if conditional {
-                        Variable::Unknown(format!("{} is unset under a condition", word.text))
+                        Variable::Unknown(format!("{} is unset under a condition", brief(&word.text)))
                     } else {
                         Variable::Unset
                     };
@@ -124,7 +125,7 @@ impl<'a> Runner<'a, '_> {
             }
             "set" => {
                 if let Some(at) = words.iter().position(|word| word.text == "--") {
-                    let zero = self.positional.first().cloned().unwrap_or(Word::literal("sh"));
+                    let zero = self.positional.front().cloned().unwrap_or(Word::literal("sh"));
                     self.parameters(
                         std::iter::once(zero).chain(words.drain(at + 1..)).collect(),
                         conditional,
@@ -169,6 +170,7 @@ impl<'a> Runner<'a, '_> {
             "cd" => {
                 let folder = words.get(1).filter(|word| word.certainty == Certainty::Known);
                 let folder = folder.map(|word| self.absolute(&word.text));
+                let folder = folder.filter(|folder| folder.len() <= LONGEST_PATH);
                 if folder != self.folder {
                     self.folder = folder.filter(|_| !conditional);
                 }

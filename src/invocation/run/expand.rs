@@ -3,9 +3,10 @@
 use std::borrow::Cow;
 
 use super::super::environment::Found;
+use super::super::reason::brief;
 use super::super::shell::{Otherwise, Piece, Token};
 use super::super::{Certainty, Item, Word};
-use super::field::Field;
+use super::field::{Field, weight};
 use super::{DEEPEST, Runner, Site, Variable};
 
 impl<'a> Runner<'a, '_> {
@@ -51,11 +52,17 @@ impl<'a> Runner<'a, '_> {
         site: Site,
         out: &mut Vec<Word<'a>>,
     ) {
+        if self.bytes == 0 {
+            return;
+        }
         let from = out.len();
         let mut field = Field::default();
+        // Each word is weighed once: a word of the script may become as many as it has pieces.
+        let (mut weighed, mut bytes) = (from, 0);
         for piece in pieces {
-            let so_far: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
-            if so_far + field.len() > self.bytes {
+            bytes += out[weighed..].iter().map(weight).sum::<usize>();
+            weighed = out.len();
+            if bytes + field.weight() > self.bytes {
                 self.bytes = 0;
                 self.give_up("the script is too long");
                 return;
@@ -71,8 +78,7 @@ impl<'a> Runner<'a, '_> {
                     field.unknown(raw, &reason, !quoted);
                 }
                 Piece::Variable { name, quoted, .. } if name == "@" || name == "*" => {
-                    let words: Vec<Word<'a>> = self.positional.iter().skip(1).cloned().collect();
-                    field.words(words, *quoted, out);
+                    field.words(self.positional.iter().skip(1), *quoted, out);
                 }
                 Piece::Changed { name, change, quoted } => {
                     let value = self.look_up(name);
@@ -80,7 +86,7 @@ impl<'a> Runner<'a, '_> {
                     self.value(name, value, None, *quoted, site, &mut field, out);
                 }
                 Piece::Array { name, quoted } => match self.look_up(name) {
-                    Variable::Array(words) => field.words(words, *quoted, out),
+                    Variable::Array(words) => field.words(words.iter(), *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
                     Variable::Unknown(reason)
                     | Variable::Option { reason, .. }
@@ -101,7 +107,7 @@ impl<'a> Runner<'a, '_> {
             }
         }
         field.end(out);
-        let bytes: usize = out[from..].iter().map(|word| word.text.len() + 1).sum();
+        bytes += out[weighed..].iter().map(weight).sum::<usize>();
         if !self.spend(bytes) {
             out.truncate(from);
             return;
@@ -150,12 +156,12 @@ impl<'a> Runner<'a, '_> {
     ) {
         let raw = format!("${{{name}}}");
         match (value, otherwise) {
-            (Variable::Array(words), _) => field.words(words.into_iter().take(1).collect(), quoted, out),
+            (Variable::Array(words), _) => field.words(words.iter().take(1), quoted, out),
             (Variable::Option { name, reason }, _) if !quoted && field.len() == 0 => {
                 field.text(&name);
                 field.unknown(&raw, &reason, false);
             }
-            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, texts),
+            (Variable::Either { texts, reason }, None) if !quoted => field.either(&raw, &reason, &texts),
             (
                 Variable::Unknown(reason) | Variable::Option { reason, .. } | Variable::Either { reason, .. },
                 _,
@@ -180,7 +186,10 @@ impl<'a> Runner<'a, '_> {
             }
             (Variable::Unset, _) if name.bytes().all(|b| b.is_ascii_digit()) => {}
             (Variable::Unset, _) => {
-                let reason = format!("{name} is not set in the container; the image may set it");
+                let reason = format!(
+                    "{} is not set in the container; the image may set it",
+                    brief(name)
+                );
                 field.unknown(&raw, &reason, !quoted);
             }
         }
@@ -216,7 +225,7 @@ impl<'a> Runner<'a, '_> {
     /// Why `$(…)` is not known: a variable that Kubernetes left as it is, or a command that would have to run.
     fn reason_of(&self, raw: &str) -> String {
         if raw.starts_with('<') {
-            return format!("the placeholder {raw} is not filled in");
+            return format!("the placeholder {} is not filled in", brief(raw));
         }
         let name = raw
             .strip_prefix("$(")
@@ -225,7 +234,7 @@ impl<'a> Runner<'a, '_> {
         let is_name = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
         match self.environment.find(name) {
             Found::Unknown(why) if is_name => why.into_owned(),
-            _ => format!("{raw} is known only when the script runs"),
+            _ => format!("{} is known only when the script runs", brief(raw)),
         }
     }
 }

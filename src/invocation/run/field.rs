@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use super::super::reason::brief;
 use super::super::{Certainty, Item, Word};
 
 /// A word that is being put together.
@@ -16,9 +17,14 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// Bytes so far.
+    /// Bytes of the text so far.
     pub(super) fn len(&self) -> usize {
         self.text.len()
+    }
+
+    /// Bytes that it holds so far.
+    pub(super) fn weight(&self) -> usize {
+        self.text.len() + self.alternatives.iter().map(String::len).sum::<usize>()
     }
 
     pub(super) fn text(&mut self, text: &str) {
@@ -31,15 +37,15 @@ impl Field {
         self.many = splits && !self.begun;
         self.begun = true;
         self.unknown.get_or_insert(self.text.len());
-        self.reason.get_or_insert_with(|| reason.to_owned());
+        self.reason.get_or_insert_with(|| brief(reason).into_owned());
         self.text.push_str(raw);
     }
 
     /// One of several texts, each split at blanks.
-    pub(super) fn either(&mut self, raw: &str, reason: &str, texts: Vec<String>) {
+    pub(super) fn either(&mut self, raw: &str, reason: &str, texts: &[String]) {
         self.unknown(raw, reason, true);
         if self.many {
-            self.alternatives = texts;
+            self.alternatives = texts.to_vec();
         }
     }
 
@@ -98,7 +104,12 @@ impl Field {
     }
 
     /// Several words, each a word of its own; the first and the last join what stands beside them.
-    pub(super) fn words<'a>(&mut self, words: Vec<Word<'a>>, quoted: bool, out: &mut Vec<Word<'a>>) {
+    pub(super) fn words<'w, 'a: 'w>(
+        &mut self,
+        words: impl IntoIterator<Item = &'w Word<'a>>,
+        quoted: bool,
+        out: &mut Vec<Word<'a>>,
+    ) {
         // The quotes of `"$@"` alone make no word.
         let alone = self.text.is_empty() && self.unknown.is_none();
         if alone {
@@ -107,11 +118,17 @@ impl Field {
         for word in words {
             let whole = alone && (quoted || !word.text.contains([' ', '\t', '\n']));
             if whole {
-                out.push(word);
+                out.push(word.clone());
             } else {
-                self.word(&word, quoted, out);
+                self.word(word, quoted, out);
                 self.end(out);
             }
         }
     }
+}
+
+/// Bytes that a word takes beside its frame.
+pub(super) fn weight(word: &Word<'_>) -> usize {
+    let alternatives: usize = word.alternatives.iter().map(String::len).sum();
+    word.text.len() + 1 + alternatives
 }

@@ -1,26 +1,28 @@
 //! Ways of a script of which one is taken: each runs on a state of its own, and what they leave alike stays known.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::super::Word;
+use super::field::weight;
 use super::variable::{Variable, joined};
 use super::{Next, Runner, parameters};
 
 /// What differs between the ways. Files and programs are not among it: they are marked as they come.
 #[derive(Clone)]
 pub(super) struct State<'a> {
-    variables: Vec<(String, Variable<'a>)>,
-    positional: Vec<Word<'a>>,
+    variables: BTreeMap<String, Variable<'a>>,
+    positional: VecDeque<Word<'a>>,
     folder: Option<String>,
 }
 
 impl State<'_> {
+    /// Bytes that a copy takes once each of its values is written to.
     fn bytes(&self) -> usize {
         let names = self
             .variables
             .iter()
             .map(|(name, value)| name.len() + value.bytes());
-        let words = self.positional.iter().map(|word| word.text.len() + 1);
+        let words = self.positional.iter().map(weight);
         names.chain(words).sum()
     }
 }
@@ -106,19 +108,19 @@ impl<'a> Runner<'a, '_> {
     }
 
     /// What is left after one of two ways.
-    fn both(&self, one: State<'a>, other: State<'a>) -> State<'a> {
+    fn both(&mut self, one: State<'a>, other: State<'a>) -> State<'a> {
+        // Both are looked through, however little of them differs.
+        self.spend(one.bytes() + other.bytes());
         let mut variables = one.variables;
-        let mut others: HashMap<String, Variable<'a>> = other.variables.into_iter().collect();
+        let mut others = other.variables;
         for (name, value) in &mut variables {
             let theirs = others.remove(name).unwrap_or_else(|| self.inherited(name));
             let ours = std::mem::replace(value, Variable::Unset);
             *value = joined(name, ours, theirs);
         }
-        let mut others: Vec<_> = others.into_iter().collect();
-        others.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         for (name, theirs) in others {
             let value = joined(&name, self.inherited(&name), theirs);
-            variables.push((name, value));
+            variables.insert(name, value);
         }
         State {
             variables,

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::super::Word;
+use super::super::reason::brief;
 use super::super::shell::{Kind, Piece, Token};
 use super::branch::{Flow, Run};
 use super::{DEEPEST, Next, Runner, Site, Variable, bare_text};
@@ -70,7 +71,12 @@ impl<'a> Runner<'a, '_> {
             } = Segment::at(tokens, at);
             // Where the command ends, its operator not counted.
             let end = next - usize::from(!operator.is_empty());
+            let from = at;
             at = next.max(at + 1);
+            // What runs again in a loop or a function counts again.
+            if !self.spend(length_of(&tokens[from..at.min(tokens.len())])) {
+                return Next::Stop;
+            }
             let defines = operator == "("
                 && command.len() == 1
                 && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")));
@@ -115,6 +121,10 @@ impl<'a> Runner<'a, '_> {
         site: Site,
     ) -> Result<&'t [Token], Next> {
         while let Some(keyword) = command.first().and_then(bare_text) {
+            // Each of them may search the rest of the script for its end.
+            if self.bytes == 0 {
+                return Err(Next::Stop);
+            }
             match keyword {
                 "if" => flow.begin(),
                 "then" => flow.then(),
@@ -139,7 +149,7 @@ impl<'a> Runner<'a, '_> {
                     if let Some(name) = command.get(1).and_then(bare_text) {
                         self.set(
                             name,
-                            Variable::Unknown(format!("{name} is the variable of a loop")),
+                            Variable::Unknown(format!("{} is the variable of a loop", brief(name))),
                         );
                     }
                     return Ok(&[]);
@@ -219,18 +229,18 @@ impl<'a> Runner<'a, '_> {
 
     /// Keeps the body of a function for its calls.
     fn define(&mut self, name: Option<&str>, body: &[Token]) {
-        if let Some(name) = name
-            && self.spend(body.len())
+        // The end of a body is searched for, with a name or without.
+        if self.spend(length_of(body))
+            && let Some(name) = name
         {
-            self.functions.retain(|(known, _)| known != name);
-            self.functions.push((name.to_owned(), Rc::from(body)));
+            self.functions.insert(name.to_owned(), Rc::from(body));
         }
     }
 
     /// Runs a function of the script; false where there is none of that name.
     pub(super) fn call(&mut self, words: &[Word<'a>], conditional: bool, site: Site) -> bool {
         let Some(first) = words.first() else { return false };
-        let Some((_, body)) = self.functions.iter().find(|(name, _)| *name == first.text) else {
+        let Some(body) = self.functions.get(&*first.text) else {
             return false;
         };
         if self.depth >= DEEPEST {
@@ -252,11 +262,24 @@ impl<'a> Runner<'a, '_> {
     }
 
     fn call_body(&mut self, body: &[Token], words: &[Word<'a>], site: Site) {
-        let outer = std::mem::replace(&mut self.positional, words.to_vec());
+        let outer = std::mem::replace(&mut self.positional, words.iter().cloned().collect());
         let loops = std::mem::take(&mut self.loops);
         self.tokens(body, site);
         self.loops = loops;
         self.positional = outer;
+    }
+}
+
+/// Bytes of the script that tokens stand for, the texts of here-documents included.
+pub(super) fn length_of(tokens: &[Token]) -> usize {
+    let below = |token: &Token| match &token.kind {
+        Kind::HereDocument { bytes, .. } => *bytes,
+        _ => 0,
+    };
+    let lines: usize = tokens.iter().map(below).sum();
+    match (tokens.first(), tokens.last()) {
+        (Some(first), Some(last)) => lines + last.span.end.saturating_sub(first.span.start),
+        _ => lines,
     }
 }
 

@@ -1,5 +1,7 @@
 //! Loops: over words that are known, and as long as questions have known answers.
 
+use std::rc::Rc;
+
 use super::super::shell::{self, Kind, Piece, Token};
 use super::super::{Certainty, Word};
 use super::branch::{Flow, Run};
@@ -53,7 +55,7 @@ impl<'a> Runner<'a, '_> {
         }
         let next = self.followed(|runner| {
             for word in words {
-                runner.set(name, Variable::Text(word.text.into_owned()));
+                runner.set(name, Variable::Text(Rc::new(word.text.into_owned())));
                 if !runner.spend(body.len()) {
                     return Some(Next::Stop);
                 }
@@ -209,7 +211,10 @@ impl<'a> Runner<'a, '_> {
         }
         self.restore(before);
         self.commands.truncate(commands);
-        self.opaque = opaque;
+        // What may be read does not come back.
+        if self.bytes > 0 && self.budget > 0 {
+            self.opaque = opaque;
+        }
         self.ended = false;
         None
     }

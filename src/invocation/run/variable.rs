@@ -1,10 +1,13 @@
 //! Variables of a script: what they hold after assignments that are made, or perhaps made.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::super::environment::Found;
+use super::super::reason::brief;
 use super::super::shell::Piece;
 use super::super::{Certainty, Word};
+use super::field::weight;
 use super::{Runner, Site};
 
 /// Texts of one variable that are told apart.
@@ -12,8 +15,8 @@ const MOST_TEXTS: usize = 8;
 
 #[derive(Clone, PartialEq)]
 pub(super) enum Variable<'a> {
-    Text(String),
-    Array(Vec<Word<'a>>),
+    Text(Rc<String>),
+    Array(Rc<Vec<Word<'a>>>),
     Unknown(String),
     /// Nothing, or one word with this beginning, which names an option.
     Option {
@@ -22,7 +25,7 @@ pub(super) enum Variable<'a> {
     },
     /// One of these texts.
     Either {
-        texts: Vec<String>,
+        texts: Rc<Vec<String>>,
         reason: String,
     },
     Unset,
@@ -30,35 +33,54 @@ pub(super) enum Variable<'a> {
 
 impl<'a> Runner<'a, '_> {
     pub(super) fn set(&mut self, name: &str, value: Variable<'a>) {
-        match self.variables.iter_mut().find(|(known, _)| known == name) {
-            Some(slot) => slot.1 = value,
-            None => self.variables.push((name.to_owned(), value)),
+        match self.variables.get_mut(name) {
+            Some(slot) => *slot = value,
+            None => {
+                self.variables.insert(name.to_owned(), value);
+            }
         }
     }
 
+    /// Adds to the text of a variable of the script itself where it is; false where that is none.
+    fn extend(&mut self, name: &str, more: &str) -> bool {
+        let Some(Variable::Text(text)) = self.variables.get_mut(name) else {
+            return false;
+        };
+        Rc::make_mut(text).push_str(more);
+        true
+    }
+
     pub(super) fn assign(&mut self, name: &str, append: bool, fields: Word<'a>, conditional: bool) {
+        let known = fields.certainty == Certainty::Known;
+        if append && known && !conditional && self.extend(name, &fields.text) {
+            return;
+        }
         let option = option_of(&fields).filter(|_| !append).map(str::to_owned);
-        let value = if fields.certainty == Certainty::Known {
-            Variable::Text(fields.text.into_owned())
+        let value = if known {
+            Variable::Text(Rc::new(fields.text.into_owned()))
         } else {
             Variable::Unknown(
                 fields
                     .reason
-                    .map_or_else(|| format!("{name} is not known"), Cow::into_owned),
+                    .map_or_else(|| format!("{} is not known", brief(name)), Cow::into_owned),
             )
         };
         let before = self.look_up(name);
         let value = match (append, value) {
-            (true, Variable::Text(more)) => appended(name, before.clone(), &more),
+            (true, Variable::Text(more)) => {
+                // A copy of what may be long.
+                self.spend(before.bytes());
+                appended(name, before.clone(), &more)
+            }
             (_, value) => value,
         };
         let value = match (conditional, value, option) {
             (false, value, _) => value,
             // Whatever it is, it is one word that sets this option.
             (true, Variable::Unknown(reason), Some(option)) => {
-                joined(name, before, Variable::Option { name: option, reason })
+                self.join(name, before, Variable::Option { name: option, reason })
             }
-            (true, value, _) => joined(name, before, value),
+            (true, value, _) => self.join(name, before, value),
         };
         self.set(name, value);
     }
@@ -72,31 +94,35 @@ impl<'a> Runner<'a, '_> {
         site: Site,
     ) {
         let mut words = Vec::new();
-        if append && let Variable::Array(before) = self.look_up(name) {
-            words = before;
-        }
-        let before = words.len();
         for item in items {
             self.fields(item, None, site, &mut words);
         }
-        if conditional && append && before > 0 {
-            let added = words.split_off(before);
-            perhaps(added, name, &mut words);
-            self.set(name, Variable::Array(words));
-        } else if conditional {
-            // Whether the words are there is not known, and how many there are either.
-            self.set(
-                name,
-                Variable::Unknown(format!("{name} is set under a condition")),
-            );
-        } else {
-            self.set(name, Variable::Array(words));
+        let before = match self.variables.get_mut(name) {
+            Some(Variable::Array(before)) if append => Some(Rc::make_mut(before)),
+            _ => None,
+        };
+        match before {
+            Some(before) if conditional && !before.is_empty() => perhaps(words, name, before),
+            Some(before) if !conditional => before.append(&mut words),
+            _ if conditional => {
+                // Whether the words are there is not known, and how many there are either.
+                self.set(
+                    name,
+                    Variable::Unknown(format!("{} is set under a condition", brief(name))),
+                );
+            }
+            _ => self.set(name, Variable::Array(Rc::new(words))),
         }
     }
 
-    pub(super) fn look_up(&self, name: &str) -> Variable<'a> {
-        if let Some((_, value)) = self.variables.iter().find(|(known, _)| known == name) {
-            return value.clone();
+    /// The value of a variable. A copy of a text that is not shared counts as read once more.
+    pub(super) fn look_up(&mut self, name: &str) -> Variable<'a> {
+        if let Some(value) = self.variables.get(name) {
+            let value = value.clone();
+            if let Variable::Option { name, .. } = &value {
+                self.spend(name.len());
+            }
+            return value;
         }
         if let Ok(index) = name.parse() {
             return self.parameter(index);
@@ -107,15 +133,23 @@ impl<'a> Runner<'a, '_> {
         self.inherited(name)
     }
 
-    /// What the environment says of a variable that the script does not set.
-    pub(super) fn inherited(&self, name: &str) -> Variable<'a> {
-        match self.environment.find(name) {
-            Found::Value(value) => Variable::Text(value.to_owned()),
-            Found::Unknown(why) => Variable::Unknown(why.into_owned()),
+    /// What the environment says of a variable that the script does not set; a copy, which counts as read once more.
+    pub(super) fn inherited(&mut self, name: &str) -> Variable<'a> {
+        let text = match self.environment.find(name) {
+            Found::Value(value) => value,
+            Found::Unknown(why) => return Variable::Unknown(why.into_owned()),
             // KServe's own: no image sets it, and its script uses it as it is.
-            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => Variable::Text(String::new()),
-            Found::NotSet => Variable::Unset,
-        }
+            Found::NotSet if name == "VLLM_ADDITIONAL_ARGS" => "",
+            Found::NotSet => return Variable::Unset,
+        };
+        self.spend(text.len());
+        Variable::Text(Rc::new(text.to_owned()))
+    }
+
+    /// [`joined`], which looks through both values and copies them: that counts as read once more.
+    pub(super) fn join(&mut self, name: &str, before: Variable<'a>, after: Variable<'a>) -> Variable<'a> {
+        self.spend(before.bytes().saturating_add(after.bytes()));
+        joined(name, before, after)
     }
 }
 
@@ -123,8 +157,9 @@ impl Variable<'_> {
     /// Bytes that a copy of it takes.
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Self::Text(text) | Self::Unknown(text) => text.len(),
-            Self::Array(words) => words.iter().map(|word| word.text.len() + 1).sum(),
+            Self::Text(text) => text.len(),
+            Self::Unknown(reason) => reason.len(),
+            Self::Array(words) => words.iter().map(weight).sum(),
             Self::Option { name, reason } => name.len() + reason.len(),
             Self::Either { texts, .. } => texts.iter().map(String::len).sum(),
             Self::Unset => 0,
@@ -135,16 +170,16 @@ impl Variable<'_> {
 /// The variable with `more` behind its text.
 fn appended<'a>(name: &str, before: Variable<'a>, more: &str) -> Variable<'a> {
     match before {
-        Variable::Text(text) => Variable::Text(text + more),
-        Variable::Unset => Variable::Text(more.to_owned()),
+        Variable::Text(text) => Variable::Text(Rc::new(format!("{text}{more}"))),
+        Variable::Unset => Variable::Text(Rc::new(more.to_owned())),
         Variable::Either { mut texts, reason } => {
-            for text in &mut texts {
+            for text in Rc::make_mut(&mut texts) {
                 text.push_str(more);
             }
             Variable::Either { texts, reason }
         }
         Variable::Unknown(reason) | Variable::Option { reason, .. } => Variable::Unknown(reason),
-        Variable::Array(_) => Variable::Unknown(format!("a text is put behind the array {name}")),
+        Variable::Array(_) => Variable::Unknown(format!("a text is put behind the array {}", brief(name))),
     }
 }
 
@@ -153,7 +188,7 @@ pub(super) fn joined<'a>(name: &str, before: Variable<'a>, after: Variable<'a>) 
     if before == after {
         return before;
     }
-    let reason = format!("{name} is set under a condition");
+    let reason = format!("{} is set under a condition", brief(name));
     let is_nothing = |value: &Variable<'_>| match value {
         Variable::Unset => true,
         Variable::Text(text) => text.trim().is_empty(),
@@ -174,16 +209,16 @@ pub(super) fn joined<'a>(name: &str, before: Variable<'a>, after: Variable<'a>) 
         } else {
             (other, one)
         };
-        if !short.is_empty() && long.starts_with(short) {
-            let mut words = short.clone();
+        if !short.is_empty() && long.starts_with(short.as_slice()) {
+            let mut words = short.to_vec();
             perhaps(long[short.len()..].to_vec(), name, &mut words);
-            return Variable::Array(words);
+            return Variable::Array(Rc::new(words));
         }
         return Variable::Unknown(reason);
     }
     let texts = |value: Variable<'a>| match value {
-        Variable::Text(text) => Some(vec![text]),
-        Variable::Either { texts, .. } => Some(texts),
+        Variable::Text(text) => Some(vec![Rc::unwrap_or_clone(text)]),
+        Variable::Either { texts, .. } => Some(Rc::unwrap_or_clone(texts)),
         _ => None,
     };
     match (texts(before), texts(after)) {
@@ -194,6 +229,7 @@ pub(super) fn joined<'a>(name: &str, before: Variable<'a>, after: Variable<'a>) 
                 }
             }
             if texts.len() <= MOST_TEXTS {
+                let texts = Rc::new(texts);
                 Variable::Either { texts, reason }
             } else {
                 Variable::Unknown(reason)
@@ -227,7 +263,7 @@ fn option_of<'w>(word: &'w Word<'_>) -> Option<&'w str> {
 /// Words of an array that are there or not: an option keeps its name and loses its value, anything else may stand for
 /// any words.
 fn perhaps<'a>(added: Vec<Word<'a>>, array: &str, words: &mut Vec<Word<'a>>) {
-    let reason = format!("{array} is extended under a condition");
+    let reason = format!("{} is extended under a condition", brief(array));
     let mut added = added.into_iter().peekable();
     while let Some(mut word) = added.next() {
         let known = word.certainty == Certainty::Known;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::super::prefix::base_name;
+use super::super::reason::brief;
 use super::super::shell::{Kind, Token};
 use super::super::{Certainty, Word};
 use super::{Runner, Site};
@@ -39,8 +40,8 @@ impl<'a> Runner<'a, '_> {
                     let target = self.joined(target, site);
                     streams.into = Some((self.absolute(&target.text), *append));
                 }
-                Kind::HereDocument(pieces) => {
-                    let body = self.joined(pieces, site);
+                Kind::HereDocument { body, .. } => {
+                    let body = self.joined(body, site);
                     streams.input = Some(text_of(&body));
                 }
                 _ => rest.push(token.clone()),
@@ -71,16 +72,15 @@ impl<'a> Runner<'a, '_> {
 
     fn write(&mut self, path: String, append: bool, text: Text, conditional: bool) {
         let text = match text {
-            _ if conditional => Err(format!("{path} is written under a condition")),
+            _ if conditional => Err(format!("{} is written under a condition", brief(&path))),
             Ok(more) if append => self
                 .file(&path)
                 .map(|before| before.into_owned() + &more)
                 .or(Ok(more)),
             other => other,
         };
-        if let Ok(text) = &text
-            && !self.spend(text.len())
-        {
+        let bytes = path.len() + text.as_ref().map_or(0, String::len);
+        if !self.spend(bytes) {
             return;
         }
         self.written.insert(path, text);
@@ -156,7 +156,7 @@ impl<'a> Runner<'a, '_> {
                 Ok(String::new())
             }
             "sed" => return self.sed(words, conditional),
-            _ => Err(format!("{name} writes it when the script runs")),
+            _ => Err(format!("{} writes it when the script runs", brief(&name))),
         };
         if let Some((path, append)) = streams.into {
             self.write(path, append, output, conditional);
@@ -181,8 +181,8 @@ impl<'a> Runner<'a, '_> {
                 continue;
             };
             let edited = text_of(edit).and_then(|edit| {
-                substituted(&before, &edit)
-                    .ok_or_else(|| format!("sed edits {} in a way that is not followed", file.text))
+                substituted(&before, &edit, self.bytes)
+                    .ok_or_else(|| format!("sed edits {} in a way that is not followed", brief(&file.text)))
             });
             let path = self.absolute(&file.text);
             self.write(path, false, edited, conditional);
@@ -190,8 +190,8 @@ impl<'a> Runner<'a, '_> {
     }
 }
 
-/// The effect of `s/a/b/` where `a` is plain text, perhaps after `^`.
-fn substituted(text: &str, edit: &str) -> Option<String> {
+/// The effect of `s/a/b/` where `a` is plain text, perhaps after `^`; `None` too where it is longer than `most` bytes.
+fn substituted(text: &str, edit: &str, most: usize) -> Option<String> {
     let body = edit.trim().strip_prefix('s')?;
     let mark = body
         .chars()
@@ -206,6 +206,10 @@ fn substituted(text: &str, edit: &str) -> Option<String> {
     let from = from.trim_start_matches('^');
     let plain = !from.is_empty() && !from.contains(['\\', '.', '*', '[', ']', '$', '^']);
     if !plain || to.contains(['\\', '&']) {
+        return None;
+    }
+    let found = text.matches(from).count();
+    if text.len().saturating_add(found.saturating_mul(to.len())) > most {
         return None;
     }
     let lines = text.split('\n').map(|line| {
@@ -227,11 +231,18 @@ mod tests {
 
     #[test]
     fn plain_substitutions_are_followed_and_others_are_not() {
-        assert_eq!(substituted("a b\nb b", "s/b/c/").as_deref(), Some("a c\nc b"));
-        assert_eq!(substituted("a b\nb b", "s|b|c|g").as_deref(), Some("a c\nc c"));
-        assert_eq!(substituted("  x\n y", "s/^  //").as_deref(), Some("x\n y"));
+        assert_eq!(
+            substituted("a b\nb b", "s/b/c/", 100).as_deref(),
+            Some("a c\nc b")
+        );
+        assert_eq!(
+            substituted("a b\nb b", "s|b|c|g", 100).as_deref(),
+            Some("a c\nc c")
+        );
+        assert_eq!(substituted("  x\n y", "s/^  //", 100).as_deref(), Some("x\n y"));
+        assert_eq!(substituted("a a", "s/a/bbb/g", 5), None);
         for edit in ["s/a.*/b/", "s/a/&x/", "1d", "s/a/b/e", "s/a", "y/a/b/"] {
-            assert_eq!(substituted("a", edit), None, "{edit}");
+            assert_eq!(substituted("a", edit, 100), None, "{edit}");
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What begins with `$`, and `` `…` ``.
 
+use super::balanced::Within;
 use super::word::{push, push_text};
 use super::{Change, Lexer, Otherwise, Piece, UNCLOSED, is_name, pieces_at};
 
@@ -16,7 +17,7 @@ impl Lexer<'_> {
         match self.peek(1) {
             Some(b'(') if self.peek(2) == Some(b'(') => {
                 self.at += 3;
-                let inner = self.balanced(b'(', b')')?;
+                let inner = self.balanced(Within::Sum)?;
                 if self.peek(0) != Some(b')') {
                     return Err("an expansion that is not read");
                 }
@@ -25,13 +26,13 @@ impl Lexer<'_> {
             }
             Some(b'(') => {
                 self.at += 2;
-                self.balanced(b'(', b')')?;
+                self.balanced(Within::Commands)?;
                 let raw = self.text[start..self.at].to_owned();
                 pieces.push(Piece::Unreadable { raw, quoted });
             }
             Some(b'{') => {
                 self.at += 2;
-                let inner = self.balanced(b'{', b'}')?;
+                let inner = self.balanced(Within::Word { quoted })?;
                 pieces.push(
                     braced(&inner, quoted, self.depth + 1).unwrap_or_else(|| Piece::Unreadable {
                         raw: self.text[start..self.at].to_owned(),
@@ -59,6 +60,8 @@ impl Lexer<'_> {
                     quoted,
                 });
             }
+            // `$"…"` is translated where there is a translation.
+            Some(b'"') if !quoted => self.at += 1,
             Some(b'\'') if !quoted => {
                 self.at += 2;
                 let text = self.rest().split('\'').next().unwrap_or_default().to_owned();
@@ -74,37 +77,6 @@ impl Lexer<'_> {
             }
         }
         Ok(())
-    }
-
-    /// The text up to the bracket that closes the one just taken, and past it.
-    fn balanced(&mut self, open: u8, close: u8) -> Result<String, &'static str> {
-        let start = self.at;
-        let mut depth = 1;
-        while let Some(byte) = self.peek(0) {
-            match byte {
-                b'\\' => self.at += 1,
-                b'\'' if open == b'(' => {
-                    let length = self.rest()[1..].find('\'').ok_or(UNCLOSED)?;
-                    self.at += length + 1;
-                }
-                _ if byte == open => depth += 1,
-                _ if byte == close => {
-                    depth -= 1;
-                    if depth == 0 {
-                        let inner = self.text[start..self.at].to_owned();
-                        self.at += 1;
-                        return Ok(inner);
-                    }
-                }
-                _ => {}
-            }
-            // A backslash may be the last byte.
-            self.at = (self.at + 1).min(self.text.len());
-            while !self.text.is_char_boundary(self.at) {
-                self.at += 1;
-            }
-        }
-        Err(UNCLOSED)
     }
 }
 

@@ -69,12 +69,18 @@ impl Lexer<'_> {
                     literal: !bare,
                     token: self.emitted,
                 });
-                Redirection::Kept(Kind::HereDocument(Vec::new()))
+                Redirection::Kept(Kind::HereDocument {
+                    body: Vec::new(),
+                    bytes: 0,
+                })
             }
             "<<<" => {
                 let mut pieces = pieces;
                 push_text(&mut pieces, "\n");
-                Redirection::Kept(Kind::HereDocument(pieces))
+                Redirection::Kept(Kind::HereDocument {
+                    body: pieces,
+                    bytes: 0,
+                })
             }
             ">" | ">>" | ">|" if standard => Redirection::Kept(Kind::Into {
                 append: operator == ">>",
@@ -105,9 +111,11 @@ impl Lexer<'_> {
                     break;
                 }
             }
+            let bytes = body.len();
             let pieces = if document.literal { None } else { pieces(&body) };
+            let body = pieces.unwrap_or_else(|| vec![Piece::Text(body)]);
             self.bodies
-                .push((document.token, pieces.unwrap_or_else(|| vec![Piece::Text(body)])));
+                .push((document.token, Kind::HereDocument { body, bytes }));
         }
     }
 }

@@ -12,9 +12,9 @@ fn words(script: &str) -> Vec<String> {
     };
     tokens
         .iter()
-        .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument(_)))
+        .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument { .. }))
         .map(|token| match &token.kind {
-            Kind::Into { .. } | Kind::HereDocument(_) => String::new(),
+            Kind::Into { .. } | Kind::HereDocument { .. } => String::new(),
             Kind::Word { pieces, .. } => match pieces.as_slice() {
                 [Piece::Text(text)] => text.clone(),
                 other => text(other),
@@ -48,7 +48,7 @@ fn here_documents_keep_their_text_beside_what_follows_on_the_line() {
     let bodies: Vec<_> = tokens
         .iter()
         .filter_map(|token| match &token.kind {
-            Kind::HereDocument(pieces) => Some(pieces.len()),
+            Kind::HereDocument { body, .. } => Some(body.len()),
             _ => None,
         })
         .collect();
@@ -82,4 +82,16 @@ fn unclosed_forms_say_so_and_never_panic() {
         let _ = lex(script);
     }
     assert_eq!(lex("echo \"a").1, Some(UNCLOSED));
+}
+
+#[test]
+fn quotes_and_comments_within_expansions_are_passed() {
+    for script in [
+        "a $(echo ')' # it's\n) x",
+        "a \"$(echo \")\")\" x",
+        "a ${A:-\"}\"} x",
+        "a $(b \"$(c ')')\") x",
+    ] {
+        assert_eq!(words(script).len(), 3, "{script}");
+    }
 }

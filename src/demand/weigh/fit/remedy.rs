@@ -4,7 +4,7 @@ use super::Judged;
 use crate::device::catalogue::{Catalogue, Product};
 use crate::engine::Engine;
 use crate::footprint::inverse::{self, Surely};
-use crate::footprint::{Answer, Class, Device, Plan, estimate};
+use crate::footprint::{Answer, Device, Plan, estimate};
 use crate::units::{Fraction, Mib};
 
 /// Contexts are proposed in steps of so many tokens, and below the first in steps of the second.
@@ -112,14 +112,7 @@ fn profiles(plan: &Plan<'_>, product: &Product) -> Vec<String> {
         // Profiles with media engines are for other work.
         .filter(|profile| !profile.name.contains('+'))
         .filter(|profile| {
-            let device = Device {
-                total: profile.memory,
-                least_total: profile.memory,
-                class: Class {
-                    mig: true,
-                    ..plan.device.class
-                },
-            };
+            let device = Device::of_profile(profile, plan.device.class);
             let there = Plan {
                 device,
                 ..plan.clone()

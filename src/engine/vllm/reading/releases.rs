@@ -5,6 +5,7 @@ use super::super::options::{self, Entrypoint};
 use super::super::parse::{self, ParseError, Parsed};
 use crate::engine::Version;
 use crate::engine::argparse::releases::{self, Outcome, Refused};
+use crate::engine::argparse::yaml::Files;
 use crate::invocation::Word;
 
 /// Which parsers may read a command line.
@@ -29,12 +30,12 @@ impl Outcome for Parsed<'_> {
 pub(super) fn parse_for<'w>(
     target: Target,
     words: &'w [Word<'w>],
-    config: &parse::ConfigFile<'_>,
+    config: &Files<'_, '_>,
 ) -> (Parsed<'w>, Refused) {
     let releases = options::releases();
     releases::parse_for(releases, target.version, |position| {
         if target.either && target.entrypoint == Entrypoint::Serve && releases[position] < SERVE_IMAGE {
-            parse::parse(
+            parse::parse_with(
                 position,
                 Entrypoint::ApiServer,
                 words.get(1..).unwrap_or_default(),
@@ -42,7 +43,7 @@ pub(super) fn parse_for<'w>(
             )
             .shifted(1)
         } else {
-            parse::parse(position, target.entrypoint, words, config)
+            parse::parse_with(position, target.entrypoint, words, config)
         }
     })
 }

@@ -1,0 +1,242 @@
+"""Gives command lines to the argument parser of an unpacked vLLM release and writes what it makes of them.
+
+    release.py FOLDER VERSION SEED COUNT WORK > answers.jsonl
+
+FOLDER holds the package `vllm` of the release; nothing of it is executed but the modules that the parser needs
+(`stubs.py`). Each line of the output is an object: `argv` (after `vllm`), `files` (path to text), `error` (kind, or
+null), `message`, and `values` (option to value) where there is no error. The last line is `{"options": …}`, the kinds of
+the options.
+"""
+
+import argparse
+import contextlib
+import io
+import json
+import os
+import random
+import sys
+
+import stubs
+
+
+def parser_of():
+    """The parser of the program `vllm`, as its `main` builds it, with the one subcommand."""
+    import vllm.platforms
+
+    # Without a device the defaults of the typed configuration cannot be made.
+    with contextlib.suppress(AttributeError):
+        vllm.platforms.current_platform.device_type = "cuda"
+    import vllm.entrypoints.cli.serve as serve
+
+    try:
+        from vllm.utils.argparse_utils import FlexibleArgumentParser
+    except ImportError:
+        from vllm.utils import FlexibleArgumentParser
+    parser = FlexibleArgumentParser(description="vLLM CLI")
+    parser.add_argument("-v", "--version", action="version", version="0")
+    subparsers = parser.add_subparsers(required=False, dest="subparser")
+    (command,) = serve.cmd_init()
+    command.subparser_init(subparsers).set_defaults(dispatch_function=command.cmd)
+    return parser, subparsers.choices["serve"]
+
+
+def kind_of(message):
+    for text, kind in [
+        ("ambiguous option", "ambiguous-option"),
+        ("unrecognized arguments", "unrecognized-arguments"),
+        ("ignored explicit argument", "invalid-value"),
+        ("invalid choice", "invalid-value"),
+        ("expected", "missing-value"),
+        ("invalid", "invalid-value"),
+        ("model", "missing-model"),
+    ]:
+        if text in message:
+            return kind
+    return "other"
+
+
+def plain(value):
+    """A value as JSON; what is none of JSON's own types as `{"other": …}`."""
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, int):
+        return {"int": str(value)}
+    if isinstance(value, float):
+        return {"float": repr(value)}
+    if isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return {"list": list(value)}
+    return {"other": type(value).__name__}
+
+
+def parse(parser, serve, argv):
+    errors = io.StringIO()
+    sys.argv = ["vllm", *argv]
+    try:
+        with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
+            arguments = parser.parse_args()
+    except SystemExit as end:
+        text = errors.getvalue().strip().splitlines()
+        last = text[-1] if text else ""
+        return ("help", "") if end.code == 0 else (kind_of(last), last), None
+    except Exception as error:  # the release crashes, which ends the process as well
+        return (kind_of(str(error)), f"{type(error).__name__}: {error}"), None
+    if getattr(arguments, "subparser", None) != "serve":
+        return ("no-subcommand", ""), None
+    if getattr(arguments, "model_tag", None) is not None:
+        arguments.model = arguments.model_tag
+    values = {}
+    for action in serve._actions:
+        # The first one is the name, the others are aliases and negations.
+        names = [name for name in action.option_strings if name.startswith("--") and not name.startswith("--no-")]
+        if names and hasattr(arguments, action.dest):
+            values[names[0]] = plain(getattr(arguments, action.dest))
+    return (None, ""), values
+
+
+class Lines:
+    """Command lines from a seed: most are right, some are what people write by mistake."""
+
+    INTS = ["1", "2", "4", "8", "16", "4096", "0", "-1", "1_000", " 3", "+2", "007", "1e3", "1.0", "two", ""]
+    HUMAN = ["4k", "8K", "1.5k", "1M", "2.5K", "10G", "-1", "auto"]
+    FLOATS = ["0.9", ".5", "1", "0.45", "1e-1", "nan", "-0.5", "1.5", "0,5", "90%", "", "1_0.5"]
+    TEXTS = ["auto", "m/n", "a b", "None", "", "x=y", "--", "-1", "é", "{}", "fp8"]
+    JSON = ['{"a": 1}', "{}", "[]", "null", "3", "{'a': 1}", '{"method": "ngram"}', '{"level": 3}', '"x"', ""]
+    MODELS = ["org/model", "/models/m", "m"]
+
+    def __init__(self, serve, seed, work):
+        self.random = random.Random(seed)
+        self.work = work
+        self.count = 0
+        self.actions = [
+            action
+            for action in serve._actions
+            if action.option_strings and not isinstance(action, argparse._HelpAction) and "config" != action.dest
+        ]
+        important = ("gpu_memory", "parallel", "max_model", "max_num", "dtype", "quantization", "eager", "swap", "block")
+        self.chief = [a for a in self.actions if any(part in a.dest for part in important)]
+
+    def value(self, action):
+        pick = self.random.choice
+        choices = [str(choice) for choice in action.choices or ()]
+        if choices and self.random.random() < 0.9:
+            return pick(choices)
+        # Types are functions made by functions: what they convert to stands in their closure.
+        name = getattr(action.type, "__name__", str(action.type))
+        for cell in getattr(action.type, "__closure__", None) or ():
+            name += " " + getattr(cell.cell_contents, "__name__", "")
+        pools = []
+        if action.type is int or "int" in name:
+            pools = [self.INTS, self.HUMAN] if "human" in name else [self.INTS]
+        elif action.type is float or "float" in name:
+            pools = [self.FLOATS]
+        elif action.type is str or action.type is None:
+            pools = [self.TEXTS]
+        else:
+            pools = [self.JSON, self.TEXTS]
+        if self.random.random() < 0.05:
+            pools = [self.INTS, self.FLOATS, self.TEXTS, self.JSON, self.HUMAN]
+        pool = pick(pools)
+        # The first ones are right: most lines should be taken.
+        return pick(pool[: max(3, len(pool) // 2)] if self.random.random() < 0.8 else pool)
+
+    def spelling(self, action):
+        name = self.random.choice(action.option_strings)
+        chance = self.random.random()
+        if chance < 0.25:
+            return name[:2] + name[2:].replace("-", "_")
+        if chance < 0.35 and name.startswith("--") and len(name) > 8:
+            return name[: self.random.randint(6, len(name))]
+        if chance < 0.37:
+            return name + self.random.choice(["x", "-", "."])
+        return name
+
+    def option(self):
+        action = self.random.choice(self.chief if self.random.random() < 0.6 else self.actions)
+        name = self.spelling(action)
+        chance = self.random.random()
+        if action.nargs == 0:
+            return [name] if chance < 0.95 else [f"{name}=true"]
+        if chance < 0.03:
+            return [name]
+        if action.nargs in ("+", "*"):
+            return [name, *(self.value(action) for _ in range(self.random.randint(0 if action.nargs == "*" else 1, 3)))]
+        value = self.value(action)
+        return [f"{name}={value}"] if chance < 0.4 else [name, value]
+
+    def dotted(self):
+        name = self.random.choice(
+            ["--compilation-config", "--speculative-config", "--override-generation-config", "-O", "--hf_overrides"]
+        )
+        key = self.random.choice(["level", "a", "a.b", "a_b", "mode"])
+        value = self.random.choice(["3", "x", "true", '{"c": 1}', "1.5"])
+        return [f"{name}.{key}={value}"] if self.random.random() < 0.5 else [f"{name}.{key}", value]
+
+    def config(self):
+        lines = []
+        for _ in range(self.random.randint(0, 4)):
+            action = self.random.choice(self.chief)
+            name = action.option_strings[-1].lstrip("-")
+            if self.random.random() < 0.4:
+                name = name.replace("-", "_")
+            if action.nargs == 0:
+                value = self.random.choice(["true", "false", "yes", "1"])
+            else:
+                value = json.dumps(self.value(action)) if self.random.random() < 0.3 else self.value(action).strip() or '""'
+            lines.append(f"{name}: {value}")
+        if self.random.random() < 0.3:
+            lines.append("model: from/file")
+        path = os.path.join(self.work, f"config-{self.count}.yaml")
+        text = "\n".join(lines) + "\n"
+        with open(path, "w") as file:
+            file.write(text)
+        return path, text
+
+    def line(self):
+        self.count += 1
+        parts = []
+        files = {}
+        for _ in range(self.random.randint(0, 6)):
+            parts.append(self.option())
+        chance = self.random.random()
+        if chance < 0.08:
+            parts.append(self.dotted())
+        elif chance < 0.12:
+            parts.append([self.random.choice(["-O3", "-O", "-O=2", "-O 1", "-O{}", "-tp2", "-tp=2", "-q", "-h=x"])])
+        elif chance < 0.2:
+            path, text = self.config()
+            files[path] = text
+            parts.append(["--config", path])
+        self.random.shuffle(parts)
+        words = [word for part in parts for word in part]
+        chance = self.random.random()
+        if chance < 0.85:
+            words.insert(0, self.random.choice(self.MODELS))
+        elif chance < 0.92:
+            words.insert(self.random.randint(0, len(words)), self.random.choice(self.MODELS))
+        elif chance < 0.96:
+            words.extend(["--model", self.random.choice(self.MODELS)])
+        if self.random.random() < 0.02:
+            words.insert(self.random.randint(0, len(words)), "--")
+        return ["serve", *words], files
+
+
+def main():
+    folder, _version, seed, count, work = sys.argv[1:]
+    sys.path.insert(0, folder)
+    os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
+    made = stubs.install(["torch", "transformers", "vllm.ir"])
+    output = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    parser, serve = parser_of()
+    print(f"modules that stand in for others: {len({name.partition('.')[0] for name in made.made})}", file=sys.stderr)
+    lines = Lines(serve, int(seed), work)
+    for _ in range(int(count)):
+        argv, files = lines.line()
+        (error, message), values = parse(parser, serve, argv)
+        answer = {"argv": argv, "files": files, "error": error, "message": message, "values": values}
+        output.write(json.dumps(answer) + "\n")
+    output.close()
+
+
+if __name__ == "__main__":
+    main()

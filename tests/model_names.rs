@@ -280,3 +280,22 @@ fn look_ups_take_microseconds() {
         println!("{:?} for {:.60}", start.elapsed() / 10_000, text);
     }
 }
+
+#[test]
+fn a_repository_names_its_publisher_and_a_path_does_not() {
+    use vramgate::model::name::publisher;
+    for (text, by) in [
+        ("unsloth/Qwen3.8-27B-NVFP4", Some("unsloth")),
+        (" nvidia/Llama-3.1-8B-Instruct-FP8 ", Some("nvidia")),
+        ("Qwen3-8B", None),
+        ("/Qwen3-8B", None),
+        ("./Qwen3-8B", None),
+        ("models/Qwen3-8B", None),
+        ("a/b/c", None),
+        ("$(PUBLISHER)/Qwen3-8B", None),
+        ("https://huggingface.co/Qwen/Qwen3-8B", None),
+        ("", None),
+    ] {
+        assert_eq!(publisher(text), by, "{text:?}");
+    }
+}

@@ -13,7 +13,7 @@ use crate::finding::Code;
 use crate::footprint::{self, CacheType, Device, Length, Plan};
 use crate::invocation::files;
 use crate::model::config_json;
-use crate::model::name::{Found, How, find_only};
+use crate::model::name::{Found, How, find_only, publisher};
 use crate::model::{Confidence, Dtype, Format, Model};
 use crate::policy::{OwnModels, Stated};
 use crate::units::{Fraction, Mib};
@@ -408,7 +408,7 @@ pub(crate) fn by_name(name: &str, models: &OwnModels, way: impl FnOnce(How) -> W
         most: None,
         knows_cache: true,
         format,
-        publisher: publisher(name),
+        publisher: publisher(name).map(str::to_owned),
         way: way(how),
     })
 }
@@ -425,13 +425,6 @@ fn of_policy(stated: &Stated, pattern: &str) -> Known {
         format: Some(Format::Float16),
         publisher: None,
     }
-}
-
-/// Who publishes a repository: `nvidia/Llama-3.1-8B-Instruct-FP8`.
-fn publisher(name: &str) -> Option<String> {
-    let (publisher, rest) = name.split_once('/')?;
-    let plain = |text: &str| !text.is_empty() && !text.contains(['/', ':']);
-    (plain(publisher) && plain(rest) && !publisher.starts_with('.')).then(|| publisher.to_owned())
 }
 
 /// The format of the weights; `None` where it cannot be told. What the policy states in short is stated as it is loaded.

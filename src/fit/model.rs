@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::engine::Reading;
 use crate::footprint::{self, UNSIZED};
 use crate::message::{cut, one_line};
-use crate::model::name::{Found, find};
+use crate::model::name::{Found, find, publisher};
 use crate::model::{Catalogue, Confidence, Format, Model, Told};
 
 /// Longest part of a name that is told.
@@ -89,17 +89,13 @@ pub(super) fn understand<'t>(
         Err(reason) => return (understood, Err(reason)),
     };
     understood.format = Some(format);
-    let publisher = text
-        .split_once('/')
-        .filter(|(publisher, name)| !how.path && !publisher.is_empty() && !name.contains('/'))
-        .map(|(publisher, _)| Cow::Borrowed(publisher));
     let known = Known {
         model: Model {
             max_position_embeddings: positions,
             ..model.clone()
         },
         format,
-        publisher,
+        publisher: publisher(text).map(Cow::Borrowed),
     };
     (understood, Ok(known))
 }

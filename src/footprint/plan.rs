@@ -7,6 +7,7 @@ use super::interval::Interval;
 use super::shape::Parts;
 use super::{Unknown, vllm};
 use crate::engine::{Engine, MemoryKind, MemorySource, Reading, Releases, Serving, Version};
+use crate::model::name::publisher;
 use crate::model::{Dtype, Format, Model};
 use crate::units::Fraction;
 
@@ -179,7 +180,11 @@ impl<'a> Plan<'a> {
         Ok(Self {
             model,
             format,
-            publisher: reading.model.as_deref().and_then(publisher).map(Cow::Owned),
+            publisher: reading
+                .model
+                .as_deref()
+                .and_then(publisher)
+                .map(|publisher| Cow::Owned(publisher.to_owned())),
             engine: reading.engine,
             releases: Releases::from(reading.version),
             device,
@@ -368,11 +373,4 @@ fn decides(field: &str) -> bool {
         "host",
     ];
     !HARMLESS.contains(&field)
-}
-
-/// Who published a model, by the name under which it is loaded: `publisher/name`.
-fn publisher(name: &str) -> Option<String> {
-    let (publisher, name) = name.split_once('/')?;
-    let plain = |text: &str| !text.is_empty() && !text.contains(['/', '$', ':', ' ']);
-    (plain(publisher) && plain(name)).then(|| publisher.to_owned())
 }

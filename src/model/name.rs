@@ -179,3 +179,13 @@ pub fn find<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
 pub fn find_only<'c>(catalogue: &'c Catalogue, text: &str) -> Found<'c> {
     search::find(catalogue, text, false)
 }
+
+/// Who published a model, by the name under which it is loaded (`publisher/name`); `None` for a path, and for a text that
+/// names nobody.
+#[must_use]
+pub fn publisher(text: &str) -> Option<&str> {
+    let text = text.trim();
+    place::check(text).ok()?;
+    let (place, reason) = place::place(text);
+    place.publisher.filter(|_| !place.path && reason.is_none())
+}

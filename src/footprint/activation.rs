@@ -4,14 +4,13 @@
 //! run. Up to 0.18 the larger one is the peak, to a few percent; later releases need less, between almost nothing and
 //! the sum of both.
 
-use super::interval::{Interval, product, scaled};
+use super::interval::{GIB, Interval, product, scaled};
 use super::plan::Plan;
 use super::vllm;
 use crate::engine::Version;
 use crate::model::Kind;
 use crate::units::Mib;
 
-const GIB: u64 = 1 << 30;
 /// Tenths of a byte that the sampler takes for each row and word of the vocabulary; fitted to the logs.
 const SAMPLER_TENTHS: u64 = 385;
 /// The first release whose sampler needs less.
@@ -127,6 +126,14 @@ fn experts(plan: &Plan<'_>, tokens: u64) -> u64 {
 /// One forward pass over so many tokens, in bytes: dense or through experts, whichever takes more.
 pub(super) fn pass(plan: &Plan<'_>, tokens: u64) -> u64 {
     forward(plan, tokens).max(experts(plan, tokens))
+}
+
+/// What engines without logs take for their passes: usually `usual`, at most two passes, with buffers in hundredths of a GiB
+/// beside them, and 2 GiB for a tower.
+pub(super) fn buffered(plan: &Plan<'_>, pass: u64, usual: u64, buffers: (u64, u64, u64)) -> Interval {
+    let tower = if plan.model.tower { 2 * GIB } else { 0 };
+    let most = pass.saturating_mul(2).saturating_add(tower);
+    Interval::of_hundredths(buffers).plus(Interval::new(0, usual, most))
 }
 
 /// Whether the old core cut the context into chunks.

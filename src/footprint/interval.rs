@@ -2,6 +2,11 @@
 
 use crate::units::Mib;
 
+/// Bytes of a GiB.
+pub(super) const GIB: u64 = 1 << 30;
+/// Bytes of a hundredth of a GiB, the unit of most measured constants, rounded down.
+pub(super) const CENTI: u64 = GIB / 100;
+
 /// Bytes: at least `lower`, at most `upper`, most likely `expected`. `lower <= expected <= upper`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Interval {
@@ -32,6 +37,11 @@ impl Interval {
             expected,
             upper: upper.max(expected).max(lower),
         }
+    }
+
+    /// From least, usual and most in hundredths of a GiB.
+    pub(super) fn of_hundredths((lower, expected, upper): (u64, u64, u64)) -> Self {
+        Self::new(lower * CENTI, expected * CENTI, upper * CENTI)
     }
 
     /// The least, in bytes.

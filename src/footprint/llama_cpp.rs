@@ -16,9 +16,6 @@ mod weights;
 
 use placing::Placing;
 
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 /// The CUDA context and cuBLAS: 0.2 to 0.5 GiB lay outside of the printed buffers.
 const CONTEXT: (u64, u64, u64) = (20, 35, 50);
 
@@ -52,7 +49,6 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     if plan.devices > 1 {
         notes.push(SPLIT);
     }
-    let (lower, expected, upper) = CONTEXT;
     Ok(Frame {
         parts: vec![
             Part {
@@ -66,7 +62,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
                 source: "physical batch x vocabulary, masks and scores",
             },
         ],
-        outside: Interval::new(lower * CENTI, expected * CENTI, upper * CENTI),
+        outside: Interval::of_hundredths(CONTEXT),
         bound: Bound::Device,
         beside: 0,
         // The draft's weights and its cache are not read.

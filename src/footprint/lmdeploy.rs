@@ -12,9 +12,6 @@ use super::plan::Plan;
 use super::weights::weights;
 use crate::engine::Version;
 
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 /// The first release that takes a part of what is free.
 const OF_FREE: Version = Version::new(0, 2, 1);
 /// Tokens of a prefill (`--max-prefill-token-num`).
@@ -38,7 +35,6 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         ));
     };
     let [alone, several] = CONTEXT;
-    let (lower, expected, upper) = if plan.tensor > 1 { several } else { alone };
     // What is taken after the pool was measured lies in the rest of it.
     let rest = pass(plan);
     let bound = if plan.is_before(OF_FREE) {
@@ -60,7 +56,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
                 source: "max_prefill_token_num x (hidden and intermediate), and buffers",
             },
         ],
-        outside: Interval::new(lower * CENTI, expected * CENTI, upper * CENTI),
+        outside: Interval::of_hundredths(if plan.tensor > 1 { several } else { alone }),
         bound,
         beside: 0,
         open: plan.has_draft_layer() || plan.data > 1,
@@ -75,15 +71,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
 fn pass(plan: &Plan<'_>) -> Interval {
     let tokens = plan.serving.max_num_batched_tokens.unwrap_or(BATCH);
     let pass = activation::pass(plan, tokens);
-    let tower = if plan.model.tower { 2 * GIB } else { 0 };
-    let (lower, expected, upper) = BUFFERS;
-    Interval::new(
-        lower * CENTI,
-        (pass / 2).saturating_add(expected * CENTI),
-        pass.saturating_mul(2)
-            .saturating_add(upper * CENTI)
-            .saturating_add(tower),
-    )
+    activation::buffered(plan, pass, pass / 2, BUFFERS)
 }
 
 #[cfg(test)]

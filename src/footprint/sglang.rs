@@ -7,15 +7,11 @@ use super::Unknown;
 use super::activation;
 use super::asked::{Asked, LocalPart, stated_pool};
 use super::estimate::{Bound, Frame, Part, bytes};
-use super::interval::{Interval, scaled};
+use super::interval::{CENTI, Interval, scaled};
 use super::plan::Plan;
 use super::weights::{adapters, weights};
 
 mod fraction;
-
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 
 /// What is taken of the device before the engine asks what is free: the CUDA context, and the communicator where there
 /// are several ranks. Measured: 0.36 GiB on one device, between 0.4 and 3.0 on four.
@@ -124,8 +120,7 @@ fn asked(plan: &Plan<'_>) -> Asked {
 
 fn before(plan: &Plan<'_>) -> Interval {
     let [alone, several] = BEFORE;
-    let (lower, expected, upper) = if plan.tensor > 1 { several } else { alone };
-    Interval::new(lower * CENTI, expected * CENTI, upper * CENTI)
+    Interval::of_hundredths(if plan.tensor > 1 { several } else { alone })
 }
 
 /// Weights and pool: the fraction of what is free before the load.
@@ -175,8 +170,7 @@ fn graphs(plan: &Plan<'_>) -> Interval {
     if plan.eager {
         return Interval::ZERO;
     }
-    let (lower, expected, upper) = GRAPHS;
-    Interval::new(lower * CENTI, expected * CENTI, upper * CENTI)
+    Interval::of_hundredths(GRAPHS)
 }
 
 #[cfg(test)]

@@ -12,9 +12,6 @@ use super::plan::Plan;
 use super::weights::weights;
 use crate::model::Dtype;
 
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 /// Tokens of a batch (`--max-batch-tokens`).
 const BATCH: u64 = 16_384;
 /// The CUDA context and cuBLAS's workspace: as measured for other engines, and room for more, since nothing was measured.
@@ -39,7 +36,6 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         data: 1,
         ..plan.clone()
     };
-    let (lower, expected, upper) = CONTEXT;
     Ok(Frame {
         parts: vec![
             Part {
@@ -53,7 +49,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
                 source: "max_batch_tokens x (hidden and intermediate)",
             },
         ],
-        outside: Interval::new(lower * CENTI, expected * CENTI, upper * CENTI),
+        outside: Interval::of_hundredths(CONTEXT),
         bound: Bound::Device,
         beside: 0,
         open: false,
@@ -90,6 +86,7 @@ fn batch(plan: &Plan<'_>) -> Interval {
 mod tests {
     use super::super::estimate::estimate;
     use super::super::example::{encoder, llama_8b, plan};
+    use super::super::interval::GIB;
     use super::super::{Answer, Estimate};
     use super::*;
     use crate::engine::Engine;

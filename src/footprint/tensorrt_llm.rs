@@ -14,9 +14,6 @@ use super::weights::{adapters, weights};
 use crate::engine::Version;
 use crate::model::Format;
 
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 /// The first release whose server runs models without building an engine unless it is told to.
 const PYTORCH: Version = Version::new(1, 0, 0);
 /// Tokens of a forward pass (`max_num_tokens`).
@@ -65,16 +62,15 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
         });
     }
     let [alone, several] = CONTEXT;
-    let (lower, expected, upper) = if plan.tensor > 1 || plan.pipeline > 1 {
-        several
-    } else {
-        alone
-    };
     let page = plan.serving.block_size.unwrap_or(BLOCK);
     let asked = Asked::by_tokens(plan, LocalPart::ALL, page);
     Ok(Frame {
         parts,
-        outside: Interval::new(lower * CENTI, expected * CENTI, upper * CENTI),
+        outside: Interval::of_hundredths(if plan.tensor > 1 || plan.pipeline > 1 {
+            several
+        } else {
+            alone
+        }),
         bound: Bound::OfRest(fraction),
         beside: 0,
         open: plan.has_draft_layer() || plan.data > 1,
@@ -88,15 +84,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
 fn pass(plan: &Plan<'_>) -> Interval {
     let tokens = plan.serving.max_num_batched_tokens.unwrap_or(BATCH);
     let pass = activation::pass(plan, tokens);
-    let tower = if plan.model.tower { 2 * GIB } else { 0 };
-    let (lower, expected, upper) = WORKSPACE;
-    Interval::new(
-        lower * CENTI,
-        pass.saturating_add(expected * CENTI),
-        pass.saturating_mul(2)
-            .saturating_add(upper * CENTI)
-            .saturating_add(tower),
-    )
+    activation::buffered(plan, pass, pass, WORKSPACE)
 }
 
 #[cfg(test)]

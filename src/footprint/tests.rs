@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::interval::GIB;
 use super::inverse::{self, Surely};
 use super::shape::{Parts, loaded};
 use super::*;
@@ -7,8 +8,6 @@ use crate::engine::{Engine, Releases, read_arguments};
 use crate::model::name::{Found, find};
 use crate::model::{Catalogue, Confidence, Dtype, Experts, Format, Kind, Latent, Model, Recurrent};
 use crate::units::{Fraction, Mib};
-
-const GIB: u64 = 1 << 30;
 
 fn model(name: &str) -> &'static Model {
     match find(Catalogue::embedded(), name) {

@@ -8,13 +8,10 @@ use super::Unknown;
 use super::activation;
 use super::asked::{Asked, LocalPart, stated_pool, without_gguf, without_states};
 use super::estimate::{Bound, Frame, Part, bytes};
-use super::interval::{Interval, product};
+use super::interval::{CENTI, GIB, Interval, product};
 use super::plan::Plan;
 use super::weights::weights;
 
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 /// Thousandths of the fraction that are used: 0.90 in the release that was read, up to 0.95 in older ones.
 const WIGGLE: (u64, u64, u64) = (900, 900, 950);
 /// Tokens of the prefill that is tried (`--max-batch-prefill-tokens`): 4096 in most releases, up to the context in the
@@ -46,13 +43,11 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
     let least = bytes(plan.device.least_total.min(plan.device.total));
     let (low, usual, high) = WIGGLE;
     let [alone, several] = CONTEXT;
-    let (lower, expected, upper) = if plan.tensor > 1 { several } else { alone };
     let asked = asked(plan);
     let graphs = if plan.eager {
         Interval::ZERO
     } else {
-        let (lower, expected, upper) = GRAPHS;
-        Interval::new(lower * CENTI, expected * CENTI, upper * CENTI)
+        Interval::of_hundredths(GRAPHS)
     };
     Ok(Frame {
         parts: vec![
@@ -64,7 +59,7 @@ pub(super) fn frame(plan: &Plan<'_>) -> Result<Frame, Unknown> {
             },
             Part {
                 name: "context",
-                bytes: Interval::new(lower * CENTI, expected * CENTI, upper * CENTI),
+                bytes: Interval::of_hundredths(if plan.tensor > 1 { several } else { alone }),
                 source: "CUDA context and communicator, which count as used",
             },
         ],

@@ -3,15 +3,11 @@
 use super::Unknown;
 use super::activation::activation;
 use super::estimate::{Bound, Frame, Part, bytes};
-use super::interval::{Interval, scaled};
+use super::interval::{CENTI, GIB, Interval, scaled};
 use super::plan::{Length, Plan};
 use super::weights::{adapters, draft_layer, weights};
 use crate::engine::{Engine, Version};
 use crate::units::Fraction;
-
-const GIB: u64 = 1 << 30;
-/// Hundredths of a GiB.
-const CENTI: u64 = GIB / 100;
 
 /// Longest context that the old core profiled in one piece.
 const LONGEST_UNCHUNKED: u64 = 32_768;
@@ -193,13 +189,12 @@ pub(super) fn batch_tokens(plan: &Plan<'_>) -> Interval {
 /// What lies inside the budget without being PyTorch's: the communicator's buffers by ranks. Measured: 0.01 to 0.35 GiB
 /// on one device, 0.5 to 0.75 on two, 0.2 to 1.7 on four, 1.8 to 2.1 on eight.
 pub(super) fn non_torch(plan: &Plan<'_>) -> Interval {
-    let (lower, expected, upper) = match plan.ranks() {
+    Interval::of_hundredths(match plan.ranks() {
         0 | 1 => (0, 14, 30),
         2 => (20, 65, 80),
         3 | 4 => (20, 140, 175),
         _ => (100, 195, 220),
-    };
-    Interval::new(lower * CENTI, expected * CENTI, upper * CENTI)
+    })
 }
 
 /// Graphs inside the budget: what releases from 0.21 on set aside for them. The estimate exceeds what they take.

@@ -2,6 +2,7 @@ use super::super::Answer;
 use super::super::device::{Class, Device};
 use super::super::estimate::{Estimate, estimate};
 use super::super::example::{llama_8b, llama_70b, plan, qwen_30b_a3b, qwen_32b, qwen_235b};
+use super::super::interval::GIB;
 use super::super::plan::{Length, Plan};
 use super::*;
 use crate::engine::Engine;

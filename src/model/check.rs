@@ -119,23 +119,16 @@ pub fn check(model: &Model) -> Result<(), ModelError> {
         ("checkpointBytes", model.checkpoint_bytes, 4 * MOST_PARAMETERS),
         ("kvBytesPerToken", model.kv_bytes_per_token, LONGEST),
     ] {
-        match value {
-            Some(0) => {
-                return Err(ModelError {
-                    field,
-                    problem: "is 0".to_owned(),
-                    remedy: "write the model's own number, as `vramgate model add` prints it",
-                });
-            }
-            Some(value) if value > most => {
-                return Err(ModelError {
-                    field,
-                    problem: format!("is {value}, and no model has more than {most}"),
-                    remedy: "write the model's own number, as `vramgate model add` prints it",
-                });
-            }
-            _ => {}
-        }
+        let problem = match value {
+            Some(0) => "is 0".to_owned(),
+            Some(value) if value > most => format!("is {value}, and no model has more than {most}"),
+            _ => continue,
+        };
+        return Err(ModelError {
+            field,
+            problem,
+            remedy: "write the model's own number, as `vramgate model add` prints it",
+        });
     }
     parts_of_the_whole(model)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::demand::weigh::under;
 use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
-use crate::finding::{Code, Finding, Severity};
+use crate::finding::{Code, FieldPath, Finding, Severity};
 use crate::ledger::{Ledger, Reservation};
 use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
 use crate::units::{Mib, Share};
@@ -57,13 +57,17 @@ pub struct Prepared {
     question: Question,
     demand: Result<Arc<Demand>, Malformed>,
     old_demand: Option<Arc<Demand>>,
+    /// Each template by itself, where the object has several or had.
+    sets: Vec<Prepared>,
+    /// The templates that it had then, with what each took where that can be read.
+    old_sets: Vec<(Workload, Option<Arc<Demand>>)>,
 }
 
 impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand.as_ref().map_or(true, |demand| demand.asks())
+        self.demand.as_ref().map_or(true, |demand| demand.asks()) || self.sets.iter().any(Self::concerns_gpus)
     }
 
     /// The question.
@@ -174,6 +178,38 @@ impl Verdict {
         self.findings = told;
         self
     }
+
+    /// The verdict on an object from those on its templates: it passes where each of them does.
+    fn joined(verdicts: impl IntoIterator<Item = Self>) -> Self {
+        let mut verdicts = verdicts.into_iter();
+        let Some(mut whole) = verdicts.next() else {
+            return Self::not_ours();
+        };
+        let mut several = false;
+        for other in verdicts {
+            several = true;
+            let first_judged = !whole.judged && other.judged;
+            if first_judged || (whole.admit && !other.admit) {
+                whole.policy = other.policy;
+                whole.messages = other.messages;
+            }
+            whole.admit &= other.admit;
+            whole.judged |= other.judged;
+            whole.would_deny |= other.would_deny;
+            if whole.promise.is_empty() {
+                whole.promise = other.promise;
+            }
+            whole.findings.extend(other.findings);
+            whole.placement.extend(other.placement);
+        }
+        if several {
+            whole
+                .findings
+                .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
+            whole.would_deny &= whole.admit;
+        }
+        whole
+    }
 }
 
 /// What an admission promises at each level of enforcement.
@@ -193,23 +229,66 @@ const fn promise(level: Enforcement) -> &'static str {
 /// Reads what the object will take.
 #[must_use]
 pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
-    let read = |workload: &Workload| {
-        Demand::read(&workload.pod, &question.namespace_labels, policies, sources)
-            .map(Arc::new)
-            .map_err(|error| {
-                let path = crate::finding::FieldPath::new(workload.template.as_str()).field(&error.path);
-                Malformed {
-                    path: path.to_string(),
-                    ..error
-                }
-            })
-    };
+    let several = !question.workload.others.is_empty()
+        || question.old.as_ref().is_some_and(|old| !old.others.is_empty());
+    if !several {
+        return prepare_one(question, policies, sources);
+    }
+    let old_sets: Vec<(Workload, Option<Arc<Demand>>)> = question.old.as_ref().map_or_else(Vec::new, |old| {
+        let sets = old.split().into_iter();
+        sets.map(|set| {
+            let demand = read(&set, &question.namespace_labels, policies, sources).ok();
+            (set, demand)
+        })
+        .collect()
+    });
+    let sets = question.workload.split().into_iter().map(|workload| {
+        let old = old_sets
+            .iter()
+            .find(|(old, _)| old.template == workload.template)
+            .map(|(old, _)| old.clone());
+        let question = Question {
+            workload,
+            old,
+            namespace_labels: question.namespace_labels.clone(),
+            ..question
+        };
+        prepare_one(question, policies, sources)
+    });
+    let sets: Vec<Prepared> = sets.collect();
+    Prepared {
+        demand: Ok(Arc::default()),
+        old_demand: None,
+        sets,
+        old_sets,
+        question,
+    }
+}
+
+fn read(
+    workload: &Workload,
+    namespace_labels: &BTreeMap<String, String>,
+    policies: &PolicySet,
+    sources: &dyn Sources,
+) -> Result<Arc<Demand>, Malformed> {
+    Demand::read(&workload.pod, namespace_labels, policies, sources)
+        .map(Arc::new)
+        .map_err(|error| Malformed {
+            path: workload.located(&FieldPath::new(error.path)).to_string(),
+            message: error.message,
+        })
+}
+
+fn prepare_one(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
+    let read = |workload: &Workload| read(workload, &question.namespace_labels, policies, sources);
     let demand = read(&question.workload);
     let old_demand = question.old.as_ref().and_then(|old| read(old).ok());
     Prepared {
         question,
         demand,
         old_demand,
+        sets: Vec::new(),
+        old_sets: Vec::new(),
     }
 }
 
@@ -224,23 +303,60 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     if workload.deleting || owned {
         return Verdict::not_ours();
     }
+    if !prepared.sets.is_empty() {
+        return judge_sets(prepared, ledger);
+    }
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() => return without_slots(prepared, demand, ledger),
         Ok(demand) => demand,
-        Err(malformed) => {
-            return Verdict {
-                admit: question.scale_only,
-                judged: true,
-                malformed: Some(malformed.clone()),
-                ..Verdict::default()
-            };
-        }
+        Err(malformed) => return unreadable(question, malformed),
     };
     let old = prepared.old_demand.as_ref();
     if workload.kind == WorkloadKind::Pod {
-        pod::judge(question, demand, old, ledger)
-    } else {
-        workload::judge(question, demand, old, ledger)
+        return pod::judge(question, demand, old, ledger);
+    }
+    let before = question.old.as_ref().map(|workload| workload::Before {
+        workload,
+        demand: old,
+    });
+    let set = workload::Set { question, demand };
+    workload::judge(&[set], before.as_slice(), ledger)
+}
+
+/// An object with several templates.
+fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let mut asking = Vec::new();
+    let mut verdicts = Vec::new();
+    for set in &prepared.sets {
+        match &set.demand {
+            Err(malformed) => return unreadable(&set.question, malformed),
+            Ok(demand) if demand.asks() => asking.push(workload::Set {
+                question: &set.question,
+                demand,
+            }),
+            Ok(demand) => verdicts.push(without_slots(set, demand, ledger)),
+        }
+    }
+    let before: Vec<workload::Before<'_>> = prepared
+        .old_sets
+        .iter()
+        .map(|(workload, demand)| workload::Before {
+            workload,
+            demand: demand.as_ref(),
+        })
+        .collect();
+    verdicts.push(workload::judge(&asking, &before, ledger));
+    Verdict::joined(verdicts)
+}
+
+/// Of another schema it may be that only this release cannot read it: then it passes, and its pods are judged.
+fn unreadable(question: &Question, malformed: &Malformed) -> Verdict {
+    let custom = matches!(question.workload.kind, WorkloadKind::Custom(_));
+    Verdict {
+        admit: question.scale_only || custom,
+        judged: true,
+        malformed: Some(malformed.clone()),
+        ..Verdict::default()
     }
 }
 
@@ -260,17 +376,20 @@ fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdi
     verdict.findings.extend(demand.findings.iter().map(|finding| {
         let finding = under(&policy, finding.clone());
         Finding {
-            path: workload.template.field(finding.path.as_str()),
+            path: workload.located(&finding.path),
             ..finding
         }
     }));
     let runs_already = workload.pod.is_mirror() && question.by_node;
-    let may_deny = !question.scale_only && !runs_already;
+    let may_deny = !question.scale_only && !runs_already && workload.open().is_none();
     verdict.conclude(policy.mode, may_deny, false)
 }
 
 /// Whether an amount cannot be told that could be before: what it takes may then be more than it was.
-fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
+fn newly_unreadable<'d>(
+    old: impl Iterator<Item = &'d Demand>,
+    mut new: impl Iterator<Item = &'d Demand>,
+) -> bool {
     let unreadable = |demand: &Demand| -> Vec<(String, Code)> {
         let parts = demand
             .claims
@@ -284,8 +403,8 @@ fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
             })
             .collect()
     };
-    let before = unreadable(old);
-    unreadable(new).iter().any(|now| !before.contains(now))
+    let before: Vec<(String, Code)> = old.flat_map(unreadable).collect();
+    new.any(|demand| unreadable(demand).iter().any(|now| !before.contains(now)))
 }
 
 /// Says which default an engine had and which it has, where nobody wrote a fraction and another release came.

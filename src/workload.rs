@@ -1,6 +1,7 @@
 //! What an API object asks for: its pod template, how many pods it makes, and the GPU slots of each container.
 
 mod controller;
+mod custom;
 mod decode;
 mod null;
 pub mod owner;
@@ -9,6 +10,7 @@ mod rollout;
 pub mod slots;
 pub mod template;
 
-pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use controller::{Malformed, ObjectRef, PodSet, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use custom::CustomKind;
 pub use owner::workload_owner;
 pub use slots::asks_for_gpu;

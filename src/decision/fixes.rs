@@ -35,7 +35,7 @@ const BY_FRACTION: [Code; 6] = [
 ];
 
 /// What becomes of an object with a changed demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// It is refused, or finds no place.
     Refused,
@@ -67,10 +67,23 @@ impl Outcome {
 /// What is tried with a changed demand: what would become of the object with it.
 pub(super) type Passes<'p> = &'p dyn Fn(&Arc<Demand>) -> Outcome;
 
+/// The same with one demand for each template of the object.
+pub(super) type AllPass<'p> = &'p dyn Fn(&[Arc<Demand>]) -> Outcome;
+
+/// One template of an object (or a pod) whose demand may be changed.
+#[derive(Clone, Copy)]
+pub(super) struct Changeable<'a> {
+    pub(super) question: &'a Question,
+    pub(super) demand: &'a Arc<Demand>,
+    pub(super) survey: &'a Survey<'a>,
+    /// What is said of it.
+    pub(super) findings: &'a [Finding],
+}
+
 /// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
     question: &Question,
-    demand: &Demand,
+    demand: &Arc<Demand>,
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
@@ -87,7 +100,7 @@ pub(super) fn for_pod(
             &pod.metadata.labels,
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
-        let has_place = !refused(question, changed, &survey)
+        let has_place = !refused(changed, &survey)
             && (!survey.takes_shared()
                 || overlay
                     .find(&survey.ask(spec.clone()), &BTreeSet::new())
@@ -98,23 +111,27 @@ pub(super) fn for_pod(
             Outcome::Refused
         }
     };
-    let fixes = for_errors(question, demand, survey, findings, &passes);
+    let changeable = Changeable {
+        question,
+        demand,
+        survey,
+        findings,
+    };
+    let all_pass = |changed: &[Arc<Demand>]| changed.first().map_or(Outcome::Refused, &passes);
+    let fixes = for_errors(&[changeable], &all_pass);
     attach(findings, fixes, survey);
 }
 
 /// Changes that answer every error at once.
-pub(super) fn for_errors(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-    findings: &[Finding],
-    passes: Passes<'_>,
-) -> Vec<Fix> {
-    let errors: Vec<Code> = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(|finding| finding.code)
-        .collect();
+pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<Fix> {
+    let errors_of = |part: &Changeable<'_>| -> Vec<Code> {
+        let errors = part.findings.iter();
+        errors
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(|finding| finding.code)
+            .collect()
+    };
+    let errors: Vec<Code> = parts.iter().flat_map(errors_of).collect();
     if errors.is_empty() {
         return Vec::new();
     }
@@ -124,20 +141,34 @@ pub(super) fn for_errors(
         let chosen = errors
             .iter()
             .all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
-        let most = if chosen { Share::WHOLE } else { survey.fair_share() };
-        fixes.extend(largest_fraction(question, demand, survey, most, passes));
+        let fair = parts.iter().map(|part| part.survey.fair_share()).min();
+        let most = if chosen { None } else { fair }.unwrap_or(Share::WHOLE);
+        fixes.extend(largest_fraction(parts, most, passes));
     }
+    // The other changes are made to one template.
+    let mut refused = parts.iter().enumerate().filter(|(_, part)| !errors_of(part).is_empty());
+    let (Some((index, part)), None) = (refused.next(), refused.next()) else {
+        return fixes;
+    };
+    let passes = |changed: &Arc<Demand>| {
+        let mut all: Vec<Arc<Demand>> = parts.iter().map(|part| part.demand.clone()).collect();
+        if let Some(demand) = all.get_mut(index) {
+            *demand = changed.clone();
+        }
+        passes(&all)
+    };
+    let (question, demand) = (part.question, part.demand);
     if errors.iter().all(|code| weigh::fit::CODES.contains(code)) {
-        fixes.extend(fit::for_fit(question, demand, survey, passes));
+        fixes.extend(fit::for_fit(question, demand, part.survey, &passes));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
-        fixes.extend(as_many_slots(question, demand, passes));
+        fixes.extend(as_many_slots(question, demand, &passes));
     }
     if errors
         .iter()
         .all(|code| matches!(code, Code::Vg402 | Code::Vg305))
     {
-        fixes.extend(one_slot(question, demand, passes));
+        fixes.extend(one_slot(question, demand, &passes));
     }
     fixes
 }
@@ -161,7 +192,7 @@ pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<
 }
 
 /// Whether a demand is refused before anybody looks for room.
-pub(super) fn refused(question: &Question, demand: &Demand, survey: &Survey<'_>) -> bool {
+pub(super) fn refused(demand: &Demand, survey: &Survey<'_>) -> bool {
     let policy = survey.policy();
     let by_itself = demand
         .findings
@@ -169,7 +200,7 @@ pub(super) fn refused(question: &Question, demand: &Demand, survey: &Survey<'_>)
         .any(|finding| policy.severity(finding.code) == Severity::Error);
     by_itself
         || survey
-            .findings(demand, &question.workload.template)
+            .findings(demand)
             .iter()
             .any(|finding| finding.severity == Severity::Error)
 }
@@ -184,8 +215,8 @@ struct Rewrite {
     chosen: bool,
 }
 
-/// The demand with every fraction above `most` brought down to it, and what would be written for that. `None` where
-/// nothing can be written, or where two engines stand in the same text.
+/// The demand with every fraction above `most` brought down to it, and what would be written for that. `None` where two
+/// engines stand in the same text.
 fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
     let mut changed = demand.clone();
     let mut rewrites: Vec<Rewrite> = Vec::new();
@@ -231,27 +262,31 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
     changed
         .findings
         .retain(|finding| finding.code != Code::Vg101 || !answered.contains(&finding.path));
-    (!rewrites.is_empty()).then_some((changed, rewrites))
+    Some((changed, rewrites))
 }
 
-/// The largest fraction, in thousandths and at most `most`, with which the object passes: no container takes more.
-pub(super) fn largest_fraction(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-    most: Share,
-    passes: Passes<'_>,
-) -> Option<Fix> {
+/// The largest fraction, in thousandths and at most `most`, with which the object passes: no container of any of its
+/// templates takes more.
+pub(super) fn largest_fraction(parts: &[Changeable<'_>], most: Share, passes: AllPass<'_>) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
+    let all_capped = |fraction: &Fraction| -> Option<(Vec<Arc<Demand>>, Vec<Vec<Rewrite>>)> {
+        let capped: Option<Vec<_>> = parts.iter().map(|part| capped(part.demand, fraction)).collect();
+        let (changed, rewrites): (Vec<_>, Vec<_>) = capped?.into_iter().unzip();
+        let any = rewrites.iter().any(|rewrites| !rewrites.is_empty());
+        any.then(|| (changed.into_iter().map(Arc::new).collect(), rewrites))
+    };
     let outcome = |thousandths: u32| {
         at(thousandths)
-            .and_then(|fraction| capped(demand, &fraction))
-            .map_or(Outcome::Refused, |(changed, _)| passes(&Arc::new(changed)))
+            .and_then(|fraction| all_capped(&fraction))
+            .map_or(Outcome::Refused, |(changed, _)| passes(&changed))
     };
     let fits = |thousandths: u32| !outcome(thousandths).is_refused();
     // From the least with which the models may fit, what passes at a fraction passes at any smaller one, so the border is
     // found by halving. Above the largest fraction of the object nothing would be written, and as it is it does not pass.
-    let least = LEAST_USEFUL.max(fit::least_fraction(demand, survey));
+    let least = parts
+        .iter()
+        .map(|part| fit::least_fraction(part.demand, part.survey))
+        .fold(LEAST_USEFUL, Share::max);
     let least = u32::try_from(least.ppm().div_ceil(u64::from(STEP_PPM))).unwrap_or(1);
     let (mut low, mut high) = (
         least,
@@ -269,12 +304,15 @@ pub(super) fn largest_fraction(
         }
     }
     let fraction = at(low)?;
-    let (_, rewrites) = capped(demand, &fraction)?;
-    let base = template_pointer(question);
-    let mut patch = Vec::with_capacity(rewrites.len());
-    for Rewrite { pointer, edit, .. } in &rewrites {
-        patch.push(written(edit, &format!("{base}{pointer}"), fraction.text())?);
+    let (_, rewrites) = all_capped(&fraction)?;
+    let mut patch = Vec::new();
+    for (part, rewrites) in parts.iter().zip(&rewrites) {
+        for Rewrite { pointer, edit, .. } in rewrites {
+            let pointer = part.question.workload.pointer(pointer)?;
+            patch.push(written(edit, &pointer, fraction.text())?);
+        }
     }
+    let rewrites: Vec<&Rewrite> = rewrites.iter().flatten().collect();
     let verb = if rewrites.iter().all(|rewrite| rewrite.chosen) {
         "lower"
     } else {
@@ -286,9 +324,15 @@ pub(super) fn largest_fraction(
             one.container
         ),
         several => {
-            let names: Vec<&str> = several.iter().map(|rewrite| rewrite.container.as_str()).collect();
+            let mut names: Vec<&str> = Vec::new();
+            for rewrite in several {
+                if !names.contains(&rewrite.container.as_str()) {
+                    names.push(&rewrite.container);
+                }
+            }
+            let plural = if names.len() == 1 { "container" } else { "containers" };
             format!(
-                "{verb} the memory fractions of containers {} to {fraction} each",
+                "{verb} the memory fractions of {plural} {} to {fraction} each",
                 names.join(", ")
             )
         }
@@ -359,7 +403,7 @@ fn slots_patch(
     slots: u32,
 ) -> Option<Vec<PatchOperation>> {
     let key = |resource: &str| resource.replace('~', "~0").replace('/', "~1");
-    let base = format!("{}{}/resources", template_pointer(question), claim.pointer);
+    let base = question.workload.pointer(&format!("{}/resources", claim.pointer))?;
     let value = json!(slots.to_string());
     let spec = &question.workload.pod.spec;
     let asked_in = |list: fn(&Resources) -> &BTreeMap<String, QuantityText>| {
@@ -388,16 +432,6 @@ fn slots_patch(
         )?);
     }
     Some(patch)
-}
-
-/// JSON pointer of the pod template in the object.
-pub(super) fn template_pointer(question: &Question) -> String {
-    let template = question.workload.template.as_str();
-    if template.is_empty() {
-        String::new()
-    } else {
-        format!("/{}", template.replace('.', "/"))
-    }
 }
 
 /// One RFC 6902 operation; `None` only for a pointer that is not one.

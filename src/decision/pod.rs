@@ -38,7 +38,6 @@ pub(super) fn judge(
     );
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
-    let template = FieldPath::default();
     verdict.findings.extend(
         demand
             .findings
@@ -46,7 +45,7 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| under(&policy, finding)),
     );
-    let of_kind = survey.findings(demand, &template);
+    let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
 
@@ -109,7 +108,7 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
-        let beside = Beside::of(&survey, ledger, &own, &template);
+        let beside = Beside::of(&survey, ledger, &own, &question.workload);
         beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
     }
     let shared_place = place.is_some() && survey.takes_shared();
@@ -232,7 +231,7 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     if old == new {
         return false;
     }
-    if newly_unreadable(old, new) {
+    if newly_unreadable(std::iter::once(old), std::iter::once(new)) {
         return true;
     }
     let labels = &question.workload.pod.metadata.labels;

@@ -274,6 +274,9 @@ fn value_from<'a>(
     source: &'a EnvVarSource,
     sources: &'a dyn Sources,
 ) -> Result<Cow<'a, str>, Option<String>> {
+    if let Some(reason) = &source.unread {
+        return Err(Some(reason.clone()));
+    }
     if let Some(key) = &source.config_map_key_ref {
         return match sources.config_map(namespace, &key.name) {
             LookUp::Found(data) => match data.get(&key.key) {

@@ -1,14 +1,18 @@
 //! From an API object to its pod template and the number of pods that it makes.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::custom::CustomKind;
 use super::decode::{self, FromText, FromValue, Source};
 use super::null::as_absent;
 use super::pod::{Metadata, OwnerReference, Pod};
 use super::rollout::{
     CronJobSpec, DaemonSetSpec, DeploymentSpec, JobSpec, PodMaker, ReplicatedSpec, without_template,
 };
+use super::template::{self, Bases, Layout, Template};
 use crate::finding::FieldPath;
 
 /// Which object a verdict is about.
@@ -37,6 +41,8 @@ pub enum WorkloadKind {
     DaemonSet,
     Job,
     CronJob,
+    /// A kind with pod templates in a schema of its own.
+    Custom(&'static CustomKind),
 }
 
 /// How many pods an object makes at once.
@@ -69,10 +75,45 @@ pub struct Workload {
     pub template: FieldPath,
     /// How many pods.
     pub replicas: ReplicaPlan,
+    /// How the template lies in an object of another schema; `None` for the built-in kinds.
+    pub layout: Option<Arc<Layout>>,
+    /// The further templates of an object that has several.
+    pub others: Vec<PodSet>,
     /// The managing controller, where the object has one.
     pub controller: Option<OwnerReference>,
     /// Whether the object is being deleted.
     pub deleting: bool,
+}
+
+/// A further template of an object, and how many pods it makes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodSet {
+    /// The template with the workload's namespace filled in.
+    pub pod: Pod,
+    /// Where it stands in the object.
+    pub template: FieldPath,
+    /// How many pods.
+    pub replicas: ReplicaPlan,
+    /// How it lies in the object.
+    pub layout: Option<Arc<Layout>>,
+}
+
+impl From<Template> for PodSet {
+    fn from(template: Template) -> Self {
+        let surge = template.layout.surge.as_ref();
+        Self {
+            replicas: ReplicaPlan {
+                desired: template.desired,
+                surge: surge.map_or(0, |surge| surge.pods),
+                unavailable: surge.map_or(0, |surge| surge.unavailable.min(template.desired)),
+                max: template.max,
+                per_node: false,
+            },
+            pod: template.pod,
+            template: template.path,
+            layout: Some(Arc::new(template.layout)),
+        }
+    }
 }
 
 /// An object that cannot be read.
@@ -91,9 +132,17 @@ impl Workload {
     /// Only the fields in use are decoded. A kind of ours under another group is another kind, and `None`; under a
     /// version of its own group that is not read (`apps/v1beta1`) it is an error that says so.
     pub fn read(object: &Value) -> Result<Option<Self>, Malformed> {
-        decode::kind_of_value(object)?
-            .map(|kind| Self::decode(kind, &FromValue(object)))
-            .transpose()
+        Self::read_on(object, &Bases::default())
+    }
+
+    /// As [`read`](Self::read), with the objects that `object` may build on.
+    pub fn read_on(object: &Value, bases: &Bases) -> Result<Option<Self>, Malformed> {
+        match decode::kind_of_value(object)? {
+            Some(WorkloadKind::Custom(kind)) => Self::of_custom(kind, object, bases).map(Some),
+            kind => kind
+                .map(|kind| Self::decode(kind, &FromValue(object)))
+                .transpose(),
+        }
     }
 
     /// The same from JSON text, without a tree in between: for pods this is the webhook's hot path. Kind and version
@@ -118,6 +167,10 @@ impl Workload {
             WorkloadKind::DaemonSet => Self::of_maker::<DaemonSetSpec>(kind, source.decode()?),
             WorkloadKind::Job => Self::of_maker::<JobSpec>(kind, source.decode()?),
             WorkloadKind::CronJob => Self::of_maker::<CronJobSpec>(kind, source.decode()?),
+            WorkloadKind::Custom(kind) => {
+                let object: Value = source.decode()?;
+                Self::of_custom(kind, &object, &Bases::default())
+            }
         }
     }
 
@@ -138,6 +191,8 @@ impl Workload {
                 max: None,
                 per_node: false,
             },
+            layout: None,
+            others: Vec::new(),
             controller: controller_of(&pod.metadata).cloned(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             pod,
@@ -156,10 +211,117 @@ impl Workload {
             pod,
             template: FieldPath::new(path),
             replicas,
+            layout: None,
+            others: Vec::new(),
             controller: controller_of(&made.metadata).cloned(),
             deleting: made.metadata.deletion_timestamp.is_some(),
             uid: made.metadata.uid,
         })
+    }
+}
+
+impl Workload {
+    /// An object of another schema: each of its templates, or no pod at all where it has none.
+    fn of_custom(kind: &'static CustomKind, object: &Value, bases: &Bases) -> Result<Self, Malformed> {
+        let metadata = match object.get("metadata").filter(|metadata| !metadata.is_null()) {
+            Some(metadata) => serde_path_to_error::deserialize(metadata).map_err(|error| {
+                let error = Malformed::from(error);
+                let path = if error.path == "object" { "" } else { &error.path };
+                Malformed {
+                    path: FieldPath::new("metadata").field(path).to_string(),
+                    ..error
+                }
+            })?,
+            None => Metadata::default(),
+        };
+        let (mut reference, templates) = template::templates_on(object, bases)?;
+        if reference.name.is_empty() {
+            reference.name.clone_from(&metadata.generate_name);
+        }
+        let mut sets = templates.into_iter().map(PodSet::from);
+        let first = sets.next().unwrap_or_else(|| PodSet {
+            pod: Pod::default(),
+            template: FieldPath::new("spec"),
+            replicas: ReplicaPlan {
+                desired: 0,
+                surge: 0,
+                unavailable: 0,
+                max: None,
+                per_node: false,
+            },
+            layout: None,
+        });
+        Ok(Self {
+            object: reference,
+            kind: WorkloadKind::Custom(kind),
+            pod: first.pod,
+            template: first.template,
+            replicas: first.replicas,
+            layout: first.layout,
+            others: sets.collect(),
+            controller: controller_of(&metadata).cloned(),
+            deleting: metadata.deletion_timestamp.is_some(),
+            uid: metadata.uid,
+        })
+    }
+
+    /// The pods of its templates.
+    pub fn pods(&self) -> impl Iterator<Item = &Pod> {
+        std::iter::once(&self.pod).chain(self.others.iter().map(|set| &set.pod))
+    }
+
+    /// Each template as a workload of its own, with the same object.
+    #[must_use]
+    pub fn split(&self) -> Vec<Self> {
+        let mut first = self.clone();
+        let others = std::mem::take(&mut first.others);
+        let further = others.into_iter().map(|set| Self {
+            pod: set.pod,
+            template: set.template,
+            replicas: set.replicas,
+            layout: set.layout,
+            object: self.object.clone(),
+            uid: self.uid.clone(),
+            kind: self.kind,
+            others: Vec::new(),
+            controller: self.controller.clone(),
+            deleting: self.deleting,
+        });
+        let further: Vec<Self> = further.collect();
+        std::iter::once(first).chain(further).collect()
+    }
+
+    /// Puts its templates into a namespace.
+    pub fn set_namespace(&mut self, namespace: &str) {
+        namespace.clone_into(&mut self.object.namespace);
+        namespace.clone_into(&mut self.pod.metadata.namespace);
+        for set in &mut self.others {
+            namespace.clone_into(&mut set.pod.metadata.namespace);
+        }
+    }
+
+    /// Where a field of the pod stands in the object.
+    #[must_use]
+    pub fn located(&self, field: &FieldPath) -> FieldPath {
+        match &self.layout {
+            Some(layout) => layout.origin(field).path,
+            None => self.template.field(field.as_str()),
+        }
+    }
+
+    /// The JSON pointer in the object for one in the pod; `None` where the field stands in another object.
+    #[must_use]
+    pub fn pointer(&self, pointer: &str) -> Option<String> {
+        match &self.layout {
+            Some(layout) => layout.pointer(pointer),
+            None => Some(format!("{}{pointer}", self.template.to_pointer())),
+        }
+    }
+
+    /// Who adds to its pods what the object does not say; `None` where it says all.
+    #[must_use]
+    pub fn open(&self) -> Option<&str> {
+        self.layout.as_deref().and_then(Layout::open)
     }
 }
 
@@ -182,7 +344,7 @@ impl ObjectRef {
 }
 
 impl WorkloadKind {
-    /// Every kind.
+    /// Every built-in kind.
     pub(super) const ALL: [Self; 8] = [
         Self::Pod,
         Self::Deployment,
@@ -206,16 +368,19 @@ impl WorkloadKind {
             Self::DaemonSet => "DaemonSet",
             Self::Job => "Job",
             Self::CronJob => "CronJob",
+            Self::Custom(kind) => kind.kind,
         }
     }
 
-    /// Group and version under which the kind is read.
+    /// Group and version under which a built-in kind is read; of another schema its group.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::Pod | Self::ReplicationController => "v1",
             Self::Deployment | Self::StatefulSet | Self::ReplicaSet | Self::DaemonSet => "apps/v1",
             Self::Job | Self::CronJob => "batch/v1",
+            // Only the built-in kinds are read under one version alone.
+            Self::Custom(kind) => kind.group,
         }
     }
 

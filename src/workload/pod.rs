@@ -10,6 +10,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::null::as_absent;
+use super::template::Origin;
 
 /// `metadata` of any object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -195,6 +196,12 @@ pub struct Made {
     pub doubtful: bool,
     /// Whether the first of the commands are arguments, which stand behind the entrypoint of the image.
     pub behind_entrypoint: bool,
+    /// Where words stand, by command and word; a word that is missing is the operator's own.
+    pub origins: BTreeMap<(usize, usize), Origin>,
+    /// Where options of a line that the operator writes come from, by the option with its dashes.
+    pub options: Vec<(&'static str, Origin)>,
+    /// Whose template a word with an action (`{{if …}}`) comes from; empty where no word can hold one.
+    pub template_of: String,
 }
 
 /// An environment variable.
@@ -222,6 +229,9 @@ pub struct EnvVarSource {
     pub field_ref: Option<FieldRef>,
     /// A resource of a container.
     pub resource_field_ref: Option<ResourceFieldRef>,
+    /// Why the value cannot be read, where an operator makes it. Never part of a pod itself.
+    #[serde(skip)]
+    pub unread: Option<String>,
 }
 
 /// A key of a ConfigMap or Secret.

@@ -12,7 +12,7 @@ use crate::engine::{
     Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved, Version, edit, variables,
 };
 use crate::finding::Code;
-use crate::invocation::{Command, Item, Word};
+use crate::invocation::{Command, Word};
 
 mod parallelism;
 mod provenance;
@@ -148,7 +148,7 @@ fn starts_by_script(context: &Context<'_>, command: &Command<'_>) -> bool {
     let by_image = command
         .words
         .first()
-        .is_some_and(|word| word.item == Item::Elsewhere);
+        .is_some_and(|word| word.item.is_elsewhere());
     by_image && sagemaker::is_image(&context.image)
 }
 

@@ -11,7 +11,7 @@ use crate::engine::variables;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
-use crate::invocation::{Command, Item, Word};
+use crate::invocation::{Command, Word};
 
 mod meaning;
 mod memory;
@@ -91,7 +91,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         && command
             .words
             .first()
-            .is_some_and(|word| word.item == Item::Elsewhere);
+            .is_some_and(|word| word.item.is_elsewhere());
     let target = Target {
         version,
         entrypoint,

@@ -62,7 +62,7 @@ impl<'a> Runner<'a, '_> {
         let Some(last) = command.last() else {
             return Next::On;
         };
-        let end = (site.aligned && site.item != Item::Elsewhere).then_some((site.item, last.span.end));
+        let end = (site.aligned && !site.item.is_elsewhere()).then_some((site.item, last.span.end));
         let mut words = Vec::with_capacity(command.len());
         for token in command {
             match &token.kind {

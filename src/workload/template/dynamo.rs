@@ -4,16 +4,23 @@ use serde_json::{Value, json};
 
 use super::super::controller::Malformed;
 use super::super::pod::Made;
-use super::{Template, template_at};
+use super::{Origin, Template, count, template_at};
 use crate::finding::FieldPath;
 
 pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
     let mut found = Vec::new();
-    let services = spec.get("services").and_then(Value::as_object);
+    let own = FieldPath::new("spec");
+    let services = count::map(spec, &own, "services")?.and_then(Value::as_object);
     for (name, service) in services.into_iter().flatten() {
-        let path = FieldPath::new("spec").field("services").field(name);
-        let mut pod = service.get("extraPodSpec").cloned().unwrap_or_else(|| json!({}));
-        let mut main = pod.get("mainContainer").cloned().unwrap_or_else(|| json!({}));
+        let path = own.field("services").field(name);
+        if !service.is_object() {
+            return Err(count::wrong(&path, service, "an object"));
+        }
+        let pod = count::map(service, &path, "extraPodSpec")?.cloned();
+        let mut pod = pod.unwrap_or_else(|| json!({}));
+        let pod_at = path.field("extraPodSpec");
+        let main = count::map(&pod, &pod_at, "mainContainer")?.cloned();
+        let mut main = main.unwrap_or_else(|| json!({}));
         let Some(fields) = main.as_object_mut() else {
             continue;
         };
@@ -31,15 +38,20 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
             .get("componentType")
             .and_then(Value::as_str)
             .is_some_and(|kind| kind == "frontend");
-        let list = pod
-            .get("containers")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default();
+        let list = count::list(&pod, &pod_at, "containers")?.to_vec();
+        let at = FieldPath::new("spec").field("containers").index(list.len());
         pod["containers"] = list.into_iter().chain([main]).collect();
-        let replicas = service.get("replicas").and_then(Value::as_u64).unwrap_or(1);
-        let desired = u32::try_from(replicas).unwrap_or(u32::MAX);
-        let mut template = template_at(&pod, None, &path, desired, None)?;
+        let desired = count::field(service, &path, "replicas")?.unwrap_or(1);
+        let mut template = template_at(&pod, None, &pod_at, true, desired)?;
+        template.path = path.clone();
+        let main_at = pod_at.field("mainContainer");
+        template.layout.put(at.clone(), Origin::own(main_at.clone()));
+        if main_env_is_added(service, &pod) {
+            template
+                .layout
+                .put(at.field("env"), Origin::own(path.field("envs")));
+        }
+        template.layout.opened_by("the Dynamo operator adds to its pods");
         if let Some(main) = template.pod.spec.containers.last_mut() {
             let command = main.command.clone().unwrap_or_default();
             let args = main.args.clone().unwrap_or_default();
@@ -66,6 +78,7 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
                         launched.unwrap_or(line),
                     ]],
                     by,
+                    origins: [((0, 2), Origin::own(main_at.field("args")))].into(),
                     ..Made::default()
                 });
             }
@@ -73,6 +86,11 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
         found.push(template);
     }
     Ok(found)
+}
+
+/// Whether the variables of the main container are those of the service.
+fn main_env_is_added(service: &Value, pod: &Value) -> bool {
+    service.get("envs").is_some() && pod.pointer("/mainContainer/env").is_none()
 }
 
 /// `python3 components/main.py` in the folder of a back end is that back end's module.

@@ -1,12 +1,14 @@
 //! An InferenceService joined with the serving runtime that its input holds, as KServe's controller joins them: the
 //! model's container is laid over the runtime's, and its arguments follow the runtime's.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value, json};
 
 use super::super::super::controller::{Malformed, ObjectRef};
-use super::super::super::pod::Made;
-use super::super::{Bases, Template, merge, template_at};
-use crate::finding::FieldPath;
+use super::super::super::pod::{EnvVarSource, Made};
+use super::super::{Bases, Layout, Origin, Template, count, merge, template_at};
+use crate::finding::{FieldPath, shortened};
 
 /// The container that serves the model.
 const SERVER: &str = "kserve-container";
@@ -40,7 +42,7 @@ pub(super) fn joined(
     reference: &ObjectRef,
     object: &Value,
     predictor: &Value,
-    model: &Value,
+    (model, model_at): (&Value, &FieldPath),
     bases: &Bases,
 ) -> Result<Vec<Template>, Malformed> {
     let namespace = &reference.namespace;
@@ -51,52 +53,59 @@ pub(super) fn joined(
         let format = of_format("name").unwrap_or_default();
         bases.runtime_for(namespace, format, of_format("version"))
     };
-    let Some((name, runtime)) = found else {
+    let Some(found) = found else {
         return Ok(Vec::new());
     };
+    let runtime = found.spec;
     let service = Service { reference, object };
     let mut server = model.clone();
     server["name"] = json!(SERVER);
-    let own = std::iter::once(&server).chain(
-        predictor
-            .get("containers")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten(),
-    );
-    let own: Vec<Value> = own.cloned().collect();
     let path = FieldPath::new("spec").field("predictor");
-    let number = |name: &str| count(predictor.get(name));
-    let desired = number("minReplicas").unwrap_or(1);
-    let group = Group::of(runtime, predictor);
-    let by = format!("the serving runtime {name} makes the command line");
-    let mut pod = Joined::new(runtime, predictor, &own);
+    let mut own = vec![(server, model_at.clone())];
+    own.extend(containers_of(predictor, &path)?);
+    let desired = count::field(predictor, &path, "minReplicas")?.unwrap_or(1);
+    let max = count::field(predictor, &path, "maxReplicas")?;
+    let group = Group::of(runtime, predictor, &path)?;
+    let by = By {
+        object: format!("{} {}", found.kind, found.name),
+        text: format!("the serving runtime {} makes the command line", found.name),
+    };
+    let top = FieldPath::new("spec");
+    let mut pod = Joined::new((runtime, &top), predictor, &own);
     pod.server_image(model.get("runtimeVersion").and_then(Value::as_str));
     if let Some(group) = &group {
         group.complete(&mut pod);
     }
-    let mut templates = vec![pod.template(&service, &path, (desired, number("maxReplicas")), &by)?];
+    let mut templates = vec![pod.template(&service, &path, (desired, max), &by)?];
     if let Some(group) = &group {
-        let own = predictor
-            .pointer("/workerSpec/containers")
-            .and_then(Value::as_array);
+        let at = path.field("workerSpec");
+        let own = containers_of(predictor.get("workerSpec").unwrap_or(&Value::Null), &at)?;
         let empty = json!({});
         let of = |spec: &Value| spec.get("workerSpec").cloned().unwrap_or_else(|| empty.clone());
         let (base, over) = (of(runtime), of(predictor));
-        let mut pod = Joined::new(&base, &over, own.map_or(&[], Vec::as_slice));
+        let mut pod = Joined::new((&base, &top.field("workerSpec")), &over, &own);
         group.complete(&mut pod);
         if !pod.containers.is_empty() {
             let desired = desired.saturating_mul(group.pipeline.saturating_sub(1));
-            templates.push(pod.template(&service, &path.field("workerSpec"), (desired, None), &by)?);
+            templates.push(pod.template(&service, &at, (desired, None), &by)?);
         }
     }
     Ok(templates)
 }
 
-fn count(value: Option<&Value>) -> Option<u32> {
-    value?
-        .as_u64()
-        .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
+/// The containers of a part of the service, each with its field.
+fn containers_of(part: &Value, at: &FieldPath) -> Result<Vec<(Value, FieldPath)>, Malformed> {
+    let field = at.field("containers");
+    let items = count::list(part, at, "containers")?.iter().enumerate();
+    Ok(items
+        .map(|(index, container)| (container.clone(), field.index(index)))
+        .collect())
+}
+
+/// Who makes a command line: the object, and a sentence.
+struct By {
+    object: String,
+    text: String,
 }
 
 /// Sizes of a predictor over several pods. KServe hands them on by variables, and gives every pod a device for each
@@ -107,21 +116,27 @@ struct Group {
 }
 
 impl Group {
-    fn of(runtime: &Value, predictor: &Value) -> Option<Self> {
-        let own = predictor.get("workerSpec")?;
-        let base = runtime.get("workerSpec");
-        let size = |name: &str| {
-            let of_base = || count(base.and_then(|base| base.get(name)));
-            count(own.get(name)).or_else(of_base).unwrap_or(1)
+    fn of(runtime: &Value, predictor: &Value, path: &FieldPath) -> Result<Option<Self>, Malformed> {
+        let Some(own) = count::map(predictor, path, "workerSpec")? else {
+            return Ok(None);
         };
-        Some(Self {
-            tensor: size("tensorParallelSize"),
-            pipeline: size("pipelineParallelSize"),
-        })
+        let base = runtime.get("workerSpec").unwrap_or(&Value::Null);
+        let at = path.field("workerSpec");
+        let size = |name: &str| -> Result<u32, Malformed> {
+            match count::field(own, &at, name)? {
+            Some(size) => Ok(size),
+            None => Ok(count::field(base, &FieldPath::new("spec.workerSpec"), name)?.unwrap_or(1)),
+            }
+        };
+        Ok(Some(Self {
+            tensor: size("tensorParallelSize")?,
+            pipeline: size("pipelineParallelSize")?,
+        }))
     }
 
     fn complete(&self, pod: &mut Joined) {
-        let Some(container) = pod.containers.first_mut().and_then(Value::as_object_mut) else {
+        let first = pod.containers.first_mut().map(|container| &mut container.value);
+        let Some(container) = first.and_then(Value::as_object_mut) else {
             return;
         };
         let env = json!([
@@ -146,15 +161,112 @@ impl Group {
     }
 }
 
+/// A container of runtime and service.
+struct Container {
+    value: Value,
+    /// As the runtime has it, and its field there.
+    base: Option<(Value, FieldPath)>,
+    /// As the service has it, and its field there.
+    own: Option<(Value, FieldPath)>,
+}
+
+impl Container {
+    /// Where the field of one of the two stands: the service's own where it has it.
+    fn origin(&self, by: &By, has: impl Fn(&Value) -> Option<FieldPath>) -> Option<Origin> {
+        let below = |path: &FieldPath, field: &FieldPath| {
+            let text = field.as_str();
+            if text.starts_with('[') {
+                FieldPath::new(format!("{path}{text}"))
+            } else {
+                path.field(text)
+            }
+        };
+        if let Some((value, path)) = &self.own
+            && let Some(field) = has(value)
+        {
+            return Some(Origin::own(below(path, &field)));
+        }
+        let (value, path) = self.base.as_ref()?;
+        Some(Origin {
+            object: Some(by.object.clone()),
+            path: below(path, &has(value)?),
+        })
+    }
+
+    fn args(&self, of: Option<&(Value, FieldPath)>) -> usize {
+        let args = of.and_then(|(value, _)| value.get("args")?.as_array());
+        args.map_or(0, Vec::len)
+    }
+
+    /// Where the words of the command line stand: the command of one of the two, then the runtime's arguments and the
+    /// service's.
+    fn words(&self, by: &By, command: usize) -> BTreeMap<(usize, usize), Origin> {
+        let mut origins = BTreeMap::new();
+        let item = |field: &str, index: usize| {
+            let path = FieldPath::new(field).index(index);
+            let list = field.to_owned();
+            move |value: &Value| value.get(&list).map(|_| path.clone())
+        };
+        for index in 0..command {
+            if let Some(origin) = self.origin(by, item("command", index)) {
+                origins.insert((0, index), origin);
+            }
+        }
+        let of_base = self.args(self.base.as_ref());
+        for index in 0..of_base {
+            if let Some((_, path)) = &self.base {
+                let origin = Origin {
+                    object: Some(by.object.clone()),
+                    path: path.field("args").index(index),
+                };
+                origins.insert((0, command + index), origin);
+            }
+        }
+        for index in 0..self.args(self.own.as_ref()) {
+            if let Some((_, path)) = &self.own {
+                let origin = Origin::own(path.field("args").index(index));
+                origins.insert((0, command + of_base + index), origin);
+            }
+        }
+        origins
+    }
+
+    /// Says where the container's fields stand.
+    fn locate(&self, at: &FieldPath, by: &By, layout: &mut Layout) {
+        if let Some(origin) = self.origin(by, |_| Some(FieldPath::default())) {
+            layout.put(at.clone(), origin);
+        }
+        for (name, value) in self.value.as_object().into_iter().flatten() {
+            if let Some(origin) = self.origin(by, |value| value.get(name).map(|_| FieldPath::new(name.as_str()))) {
+                layout.put(at.field(name), origin);
+            }
+            if name != "env" {
+                continue;
+            }
+            for (index, variable) in value.as_array().into_iter().flatten().enumerate() {
+                let called = variable.get("name");
+                let same = |value: &Value| {
+                    let list = value.get("env")?.as_array()?;
+                    let place = list.iter().position(|other| other.get("name") == called)?;
+                    Some(FieldPath::new("env").index(place))
+                };
+                if let Some(origin) = self.origin(by, same) {
+                    layout.put(at.field("env").index(index), origin);
+                }
+            }
+        }
+    }
+}
+
 /// A pod of runtime and service.
 struct Joined {
     spec: Map<String, Value>,
     /// The server first.
-    containers: Vec<Value>,
+    containers: Vec<Container>,
 }
 
 impl Joined {
-    fn new(runtime: &Value, own: &Value, own_containers: &[Value]) -> Self {
+    fn new((runtime, runtime_at): (&Value, &FieldPath), own: &Value, own_containers: &[(Value, FieldPath)]) -> Self {
         let without = |spec: &Value| {
             let mut spec = spec.as_object().cloned().unwrap_or_default();
             for name in ["containers", "workerSpec", "model"] {
@@ -167,12 +279,31 @@ impl Joined {
             .get("containers")
             .and_then(Value::as_array)
             .map_or(&[][..], Vec::as_slice);
-        let mut containers: Vec<Value> = Vec::with_capacity(base.len() + own_containers.len());
-        for container in base.iter().chain(own_containers) {
+        let mut containers: Vec<Container> = Vec::with_capacity(base.len() + own_containers.len());
+        let field = runtime_at.field("containers");
+        for (index, container) in base.iter().enumerate() {
+            containers.push(Container {
+                value: container.clone(),
+                base: Some((container.clone(), field.index(index))),
+                own: None,
+            });
+        }
+        for (container, path) in own_containers {
             let name = container.get("name");
-            match containers.iter_mut().find(|known| known.get("name") == name) {
-                Some(known) => *known = with_arguments(known, container),
-                None => containers.push(container.clone()),
+            let told = Some((container.clone(), path.clone()));
+            match containers
+                .iter_mut()
+                .find(|known| known.value.get("name") == name)
+            {
+                Some(known) => {
+                    known.value = with_arguments(&known.value, container);
+                    known.own = told;
+                }
+                None => containers.push(Container {
+                    value: container.clone(),
+                    base: None,
+                    own: told,
+                }),
             }
         }
         Self {
@@ -186,6 +317,7 @@ impl Joined {
         let server = self
             .containers
             .iter_mut()
+            .map(|container| &mut container.value)
             .find(|container| container.get("name").and_then(Value::as_str) == Some(SERVER));
         let image = server.and_then(|server| server.get_mut("image"));
         if let (Some(Value::String(image)), Some(version)) = (image, version) {
@@ -202,36 +334,84 @@ impl Joined {
         service: &Service<'_>,
         path: &FieldPath,
         (desired, max): (u32, Option<u32>),
-        by: &str,
+        by: &By,
     ) -> Result<Template, Malformed> {
         let mut made = Vec::with_capacity(self.containers.len());
-        for container in &mut self.containers {
-            merge::fill(container, &|path| service.look_up(path));
-            let mut words = |field: &str| -> Vec<String> {
-                let list = container
-                    .as_object_mut()
-                    .and_then(|container| container.remove(field));
-                let items = list.as_ref().and_then(Value::as_array).into_iter().flatten();
-                items.filter_map(Value::as_str).map(str::to_owned).collect()
-            };
-            let command = words("command");
-            let args = words("args");
+        let mut layout = Layout::bare(path);
+        let list = FieldPath::new("spec").field("containers");
+        for (index, container) in self.containers.iter_mut().enumerate() {
+            container.locate(&list.index(index), by, &mut layout);
+            merge::fill(&mut container.value, &|path| service.look_up(path));
+            let command = take_words(&mut container.value, "command", container.own.as_ref())?;
+            let args = take_words(&mut container.value, "args", container.own.as_ref())?;
             let open = command.iter().chain(&args).any(|word| word.contains("{{"));
             made.push(Made {
+                origins: container.words(by, command.len()),
                 behind_entrypoint: command.is_empty(),
                 commands: vec![command.into_iter().chain(args).collect()],
-                by: by.to_owned(),
+                by: by.text.clone(),
                 doubtful: open,
+                template_of: by.object.clone(),
+                ..Made::default()
             });
         }
+        let containers = self.containers.into_iter().map(|container| container.value);
         self.spec
-            .insert("containers".to_owned(), Value::Array(self.containers));
-        let mut template = template_at(&Value::Object(self.spec), None, path, desired, max)?;
+            .insert("containers".to_owned(), Value::Array(containers.collect()));
+        let mut template =
+            template_at(&Value::Object(self.spec), None, path, true, desired).map_err(|malformed| {
+                let below = malformed.path.strip_prefix(path.as_str()).unwrap_or_default();
+                let origin = layout.origin(&FieldPath::new(format!("spec{below}")));
+                Malformed {
+                    path: match origin.object {
+                        Some(object) => format!("{} of {object}", origin.path),
+                        None => origin.path.to_string(),
+                    },
+                    ..malformed
+                }
+            })?;
+        template.max = max;
+        template.layout = layout;
         for (container, made) in template.pod.spec.containers.iter_mut().zip(made) {
             container.made = Some(made);
+            for variable in &mut container.env {
+                let open = variable.value.take_if(|value| value.contains("{{"));
+                if let Some(value) = open {
+                    let value = shortened(&value, 60);
+                    variable.value_from = Some(EnvVarSource {
+                        unread: Some(format!("{value} of {} is a template that is not evaluated", by.object)),
+                        ..EnvVarSource::default()
+                    });
+                }
+            }
         }
         Ok(template)
     }
+}
+
+/// Takes a list of words out of a container.
+fn take_words(
+    container: &mut Value,
+    field: &str,
+    own: Option<&(Value, FieldPath)>,
+) -> Result<Vec<String>, Malformed> {
+    let place = || match own {
+        Some((value, path)) if value.get(field).is_some() => path.field(field),
+        _ => FieldPath::new(format!("{field} of a container of the serving runtime")),
+    };
+    let list = container
+        .as_object_mut()
+        .and_then(|container| container.remove(field));
+    let items = match list {
+        None | Some(Value::Null) => return Ok(Vec::new()),
+        Some(Value::Array(items)) => items,
+        Some(other) => return Err(count::wrong(&place(), &other, "a list of texts")),
+    };
+    let word = |item: Value| match item {
+        Value::String(text) => Ok(text),
+        other => Err(count::wrong(&place(), &other, "a text")),
+    };
+    items.into_iter().map(word).collect()
 }
 
 /// A container laid over the runtime's: arguments follow instead of replacing.

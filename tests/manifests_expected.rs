@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
-use vramgate::workload::{Workload, template};
+use vramgate::workload::{Workload, WorkloadKind, template};
 
 struct Maps(BTreeMap<String, BTreeMap<String, String>>);
 

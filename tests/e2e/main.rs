@@ -22,6 +22,7 @@ mod certificates;
 mod churn;
 mod cluster;
 mod control_plane;
+mod custom_kinds;
 mod manifests;
 mod operations;
 mod outage;

@@ -29,8 +29,11 @@ fn a_leader_and_its_workers_must_find_places_at_once() {
     assert_eq!(judged(&leader_only)["verdict"], "admit");
     let both = judged(&leader_worker_set(1, 2, "0.6", "0.6"));
     assert_eq!(both["verdict"], "deny");
-    let details = both["findings"][0].to_string();
-    assert!(!details.is_empty());
+    assert_eq!(
+        both["findings"][0]["message"],
+        "1 pod at 0.60 of a shared nvidia.com/gpu device needs 0.60 beside 1 other pod of the object; it does not fit \
+         (budget 0.90 of each device)"
+    );
     // Fewer groups, each with all of its pods.
     let groups = leader_worker_set(3, 2, "0.1", "0.1");
     let item = judged(&groups);

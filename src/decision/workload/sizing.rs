@@ -52,6 +52,8 @@ pub(super) struct Sizing<'a> {
     pub(super) ground: &'a Ground,
     pub(super) own: &'a Own,
     pub(super) spec: &'a Arc<PodSpec>,
+    /// Pods of the object's other templates that stand already.
+    pub(super) beside: u32,
 }
 
 impl Sizing<'_> {
@@ -115,9 +117,19 @@ impl Sizing<'_> {
             .retain(|sentence| !sentence.starts_with("promised so far"));
         let share = closest.share();
         let needed = share.times(u64::from(wanted));
+        let beside = match self.beside {
+            0 => "in the steady state".to_owned(),
+            1 => "beside 1 other pod of the object".to_owned(),
+            others => format!("beside {others} other pods of the object"),
+        };
+        let (pods, fit) = if wanted == 1 {
+            ("pod", "it does not fit".to_owned())
+        } else {
+            ("pods", format!("{count} of them fit"))
+        };
+        let verb = if wanted == 1 { "needs" } else { "need" };
         finding.message = format!(
-            "{wanted} pods at {share} of a shared {} device need {needed} in the steady state; {count} of them fit \
-             (budget {} of each device)",
+            "{wanted} {pods} at {share} of a shared {} device {verb} {needed} {beside}; {fit} (budget {} of each device)",
             self.resource(),
             closest.budget(),
         );

@@ -81,7 +81,7 @@ impl<'a> Whole<'a> {
             None
         };
         let mut overlay = self.base.clone();
-        let mut stands_before = false;
+        let mut beside = 0_u32;
         let (order, mut jointly) = match arranged {
             Some(Arranged::InOrder(order)) => (order, Vec::new()),
             Some(Arranged::Jointly(filled)) => {
@@ -98,20 +98,16 @@ impl<'a> Whole<'a> {
                 Some(filled) => Placed::all(filled),
                 None => {
                     let ground = Ground::of(self.ledger, &overlay, &part.spec);
-                    let mut placed = self.sizing(part, &overlay, &ground).steady();
-                    if stands_before
-                        && let Some(finding) = placed.finding.take()
-                    {
-                        placed.finding = Some(finding.detail(
-                            "the pods of the object's other templates are counted before these",
-                        ));
+                    Sizing {
+                        beside,
+                        ..self.sizing(part, &overlay, &ground)
                     }
-                    placed
+                    .steady()
                 }
             };
             let before = overlay.clone();
             if counted.len() > 1 {
-                stands_before |= placed.filled.count > 0;
+                beside = beside.saturating_add(placed.filled.count);
                 overlay = Ground::with(&wanted.ask, &overlay, &placed.filled);
             }
             if let Some(stood) = stood.get_mut(*index) {
@@ -131,6 +127,7 @@ impl<'a> Whole<'a> {
             ground,
             own: self.own,
             spec: &part.spec,
+            beside: 0,
         }
     }
 

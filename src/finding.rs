@@ -113,7 +113,10 @@ impl FieldPath {
                 step(key);
                 rest = behind;
             } else {
-                let mut ends = rest.char_indices().skip(1).filter(|(_, c)| matches!(c, '.' | '['));
+                let mut ends = rest
+                    .char_indices()
+                    .skip(1)
+                    .filter(|(_, c)| matches!(c, '.' | '['));
                 let end = ends.next().map_or(rest.len(), |(at, _)| at);
                 let (name, behind) = rest.split_at(end);
                 step(name.trim_start_matches('.'));

@@ -7,10 +7,12 @@ mod null;
 pub mod owner;
 pub mod pod;
 mod rollout;
+mod sets;
 pub mod slots;
 pub mod template;
 
-pub use controller::{Malformed, ObjectRef, PodSet, ReplicaPlan, Workload, WorkloadKind, controller_of};
+pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
 pub use custom::CustomKind;
 pub use owner::workload_owner;
+pub use sets::PodSet;
 pub use slots::asks_for_gpu;

@@ -90,7 +90,10 @@ fn counts(workload: &Workload, survey: &Survey<'_>) -> bool {
 
 /// A finding with the path in the object in the place of the one in the pod.
 fn located(workload: &Workload, mut finding: Finding) -> Finding {
-    let other = workload.layout.as_ref().map(|layout| layout.origin(&finding.path));
+    let other = workload
+        .layout
+        .as_ref()
+        .map(|layout| layout.origin(&finding.path));
     if let Some(object) = other.and_then(|origin| origin.object) {
         finding.details.push(format!("the field stands in {object}"));
     }
@@ -226,7 +229,9 @@ fn tell(
     }
     if let Some((first, fixes)) = proposed {
         // What others add to the pods could make a change useless.
-        let is_open = parts.iter().any(|part| part.set.question.workload.open().is_some());
+        let is_open = parts
+            .iter()
+            .any(|part| part.set.question.workload.open().is_some());
         let fixes = if is_open { Vec::new() } else { fixes };
         if let (Some(findings), Some(part)) = (added.get_mut(first), parts.get(first)) {
             fixes::attach(findings, fixes, &part.survey);

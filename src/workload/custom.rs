@@ -88,6 +88,10 @@ impl CustomKind {
     /// Group and newest version.
     #[must_use]
     pub fn api_version(&self) -> String {
-        format!("{}/{}", self.group, self.versions.first().copied().unwrap_or("v1"))
+        format!(
+            "{}/{}",
+            self.group,
+            self.versions.first().copied().unwrap_or("v1")
+        )
     }
 }

@@ -128,7 +128,10 @@ fn supported(api_version: Option<&str>, kind: Option<&str>) -> Result<Option<Wor
     };
     let built_in = WorkloadKind::ALL.into_iter().find(|known| known.as_str() == kind);
     let Some(kind) = built_in else {
-        let (group, _) = api_version.unwrap_or_default().split_once('/').unwrap_or_default();
+        let (group, _) = api_version
+            .unwrap_or_default()
+            .split_once('/')
+            .unwrap_or_default();
         return Ok(CustomKind::of(group, kind).map(WorkloadKind::Custom));
     };
     let wanted = kind.api_version();

@@ -120,9 +120,10 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
             && !known.reads(&reference.api_version)
         {
             for template in &mut found {
-                template
-                    .layout
-                    .opened_by(&format!("{} is a version that is not known", reference.api_version));
+                template.layout.opened_by(&format!(
+                    "{} is a version that is not known",
+                    reference.api_version
+                ));
             }
         }
     }
@@ -288,11 +289,16 @@ fn template_at(
     let spec_path = if bare { path.clone() } else { path.field("spec") };
     let spec = serde_path_to_error::deserialize(spec).map_err(|error| at(error, &spec_path))?;
     let metadata = match metadata.filter(|metadata| !metadata.is_null()) {
-        Some(metadata) => serde_path_to_error::deserialize(metadata)
-            .map_err(|error| at(error, &path.field("metadata")))?,
+        Some(metadata) => {
+            serde_path_to_error::deserialize(metadata).map_err(|error| at(error, &path.field("metadata")))?
+        }
         None => Metadata::default(),
     };
-    let layout = if bare { Layout::bare(path) } else { Layout::whole(path) };
+    let layout = if bare {
+        Layout::bare(path)
+    } else {
+        Layout::whole(path)
+    };
     Ok(Template {
         path: path.clone(),
         pod: Pod {

@@ -16,41 +16,96 @@ fn whole() -> Vec<Value> {
     let main = json!({"containers": [{"name": "main", "image": "vllm/vllm-openai:v0.20.0", "args": ["--x"],
         "resources": {"limits": {"nvidia.com/gpu": 1}}}]});
     let mut group = leader_worker_set(1, 2, "0.2", "0.2");
-    group["spec"]["rolloutStrategy"] = json!({"rollingUpdateConfiguration": {"maxSurge": "10%", "maxUnavailable": 1}});
+    group["spec"]["rolloutStrategy"] =
+        json!({"rollingUpdateConfiguration": {"maxSurge": "10%", "maxUnavailable": 1}});
     let model = json!({"modelFormat": {"name": "vLLM", "version": "1"}, "runtime": "vllm", "args": ["--x"],
         "env": [{"name": "A", "value": "b"}], "resources": {"limits": {"nvidia.com/gpu": 1}}});
     let kinds = [
-        ("jobset.x-k8s.io/v1alpha2", "JobSet", json!({"suspend": false, "replicatedJobs": [{"name": "a", "replicas": 1,
-            "template": {"spec": {"parallelism": 1, "completions": 1, "suspend": false, "template": pod_template("0.2")}}}]})),
+        (
+            "jobset.x-k8s.io/v1alpha2",
+            "JobSet",
+            json!({"suspend": false, "replicatedJobs": [{"name": "a", "replicas": 1,
+            "template": {"spec": {"parallelism": 1, "completions": 1, "suspend": false, "template": pod_template("0.2")}}}]}),
+        ),
         ("ray.io/v1", "RayCluster", ray.clone()),
-        ("ray.io/v1", "RayService", json!({"serveConfigV2": "applications: []", "rayClusterConfig": ray,
-            "upgradeStrategy": {"type": "None"}})),
-        ("ray.io/v1", "RayJob", json!({"suspend": false, "rayClusterSpec": ray})),
-        ("serving.kserve.io/v1beta1", "InferenceService", json!({"predictor": {"minReplicas": 1, "maxReplicas": 2,
-            "model": model, "workerSpec": {"tensorParallelSize": 1, "pipelineParallelSize": 2, "containers": [server("0.2")]}}})),
-        ("serving.kserve.io/v1beta1", "InferenceService", json!({"predictor": {"containers": [server("0.2")]}})),
-        ("serving.kserve.io/v1alpha2", "LLMInferenceService", json!({"model": {"uri": "hf://a/b", "name": "b"}, "replicas": 1,
+        (
+            "ray.io/v1",
+            "RayService",
+            json!({"serveConfigV2": "applications: []", "rayClusterConfig": ray,
+            "upgradeStrategy": {"type": "None"}}),
+        ),
+        (
+            "ray.io/v1",
+            "RayJob",
+            json!({"suspend": false, "rayClusterSpec": ray}),
+        ),
+        (
+            "serving.kserve.io/v1beta1",
+            "InferenceService",
+            json!({"predictor": {"minReplicas": 1, "maxReplicas": 2,
+            "model": model, "workerSpec": {"tensorParallelSize": 1, "pipelineParallelSize": 2, "containers": [server("0.2")]}}}),
+        ),
+        (
+            "serving.kserve.io/v1beta1",
+            "InferenceService",
+            json!({"predictor": {"containers": [server("0.2")]}}),
+        ),
+        (
+            "serving.kserve.io/v1alpha2",
+            "LLMInferenceService",
+            json!({"model": {"uri": "hf://a/b", "name": "b"}, "replicas": 1,
             "parallelism": {"tensor": 1, "pipeline": 1, "data": 2, "dataLocal": 1}, "template": main, "worker": main,
-            "baseRefs": [{"name": "x"}], "prefill": {"replicas": 1, "template": main}})),
-        ("argoproj.io/v1alpha1", "Rollout", json!({"replicas": 1, "template": pod_template("0.2"),
-            "strategy": {"canary": {"maxSurge": 1, "maxUnavailable": "25%"}}})),
-        ("argoproj.io/v1alpha1", "Rollout", json!({"template": pod_template("0.2"),
-            "strategy": {"blueGreen": {"previewReplicaCount": 1}}})),
-        ("serving.knative.dev/v1", "Service", json!({"template": {"metadata": {"annotations": {
-            "autoscaling.knative.dev/min-scale": "1"}}, "spec": {"containers": [server("0.2")]}}})),
-        ("apps.nvidia.com/v1alpha1", "NIMService", json!({"image": {"repository": "a/b", "tag": "1"}, "replicas": 1,
+            "baseRefs": [{"name": "x"}], "prefill": {"replicas": 1, "template": main}}),
+        ),
+        (
+            "argoproj.io/v1alpha1",
+            "Rollout",
+            json!({"replicas": 1, "template": pod_template("0.2"),
+            "strategy": {"canary": {"maxSurge": 1, "maxUnavailable": "25%"}}}),
+        ),
+        (
+            "argoproj.io/v1alpha1",
+            "Rollout",
+            json!({"template": pod_template("0.2"),
+            "strategy": {"blueGreen": {"previewReplicaCount": 1}}}),
+        ),
+        (
+            "serving.knative.dev/v1",
+            "Service",
+            json!({"template": {"metadata": {"annotations": {
+            "autoscaling.knative.dev/min-scale": "1"}}, "spec": {"containers": [server("0.2")]}}}),
+        ),
+        (
+            "apps.nvidia.com/v1alpha1",
+            "NIMService",
+            json!({"image": {"repository": "a/b", "tag": "1"}, "replicas": 1,
             "resources": {"limits": {"nvidia.com/gpu": 1}}, "env": [{"name": "A", "value": "b"}],
-            "scale": {"enabled": true, "hpa": {"minReplicas": 1, "maxReplicas": 2}}})),
-        ("kubeai.org/v1", "Model", json!({"engine": "VLLM", "url": "hf://a/b", "image": "a", "args": ["--x"],
-            "env": {"A": "b"}, "resourceProfile": "nvidia-gpu-l4:1", "replicas": 1, "minReplicas": 1, "maxReplicas": 2})),
-        ("nvidia.com/v1alpha1", "DynamoGraphDeployment", json!({"services": {"W": {"replicas": 1, "componentType": "worker",
+            "scale": {"enabled": true, "hpa": {"minReplicas": 1, "maxReplicas": 2}}}),
+        ),
+        (
+            "kubeai.org/v1",
+            "Model",
+            json!({"engine": "VLLM", "url": "hf://a/b", "image": "a", "args": ["--x"],
+            "env": {"A": "b"}, "resourceProfile": "nvidia-gpu-l4:1", "replicas": 1, "minReplicas": 1, "maxReplicas": 2}),
+        ),
+        (
+            "nvidia.com/v1alpha1",
+            "DynamoGraphDeployment",
+            json!({"services": {"W": {"replicas": 1, "componentType": "worker",
             "resources": {"limits": {"gpu": "1"}}, "envs": [{"name": "A", "value": "b"}],
-            "extraPodSpec": {"mainContainer": {"image": "a", "args": ["x y"], "workingDir": "/w"}}}}})),
-        ("production-stack.vllm.ai/v1alpha1", "VLLMRuntime", json!({"model": {"modelURL": "a/b", "maxModelLen": 1,
+            "extraPodSpec": {"mainContainer": {"image": "a", "args": ["x y"], "workingDir": "/w"}}}}}),
+        ),
+        (
+            "production-stack.vllm.ai/v1alpha1",
+            "VLLMRuntime",
+            json!({"model": {"modelURL": "a/b", "maxModelLen": 1,
             "enableLoRA": true}, "vllmConfig": {"gpuMemoryUtilization": "0.5", "extraArgs": ["--x"]},
-            "deploymentConfig": {"replicas": 1, "resources": {"gpu": "1"}, "image": {"name": "a", "registry": "b"}}})),
+            "deploymentConfig": {"replicas": 1, "resources": {"gpu": "1"}, "image": {"name": "a", "registry": "b"}}}),
+        ),
     ];
-    let mut all: Vec<Value> = kinds.map(|(version, kind, spec)| object(version, kind, spec)).into();
+    let mut all: Vec<Value> = kinds
+        .map(|(version, kind, spec)| object(version, kind, spec))
+        .into();
     all.push(group);
     all
 }
@@ -127,14 +182,15 @@ fn a_value_of_a_wrong_type_is_an_error_that_names_it_or_is_not_read() {
                 errors += 1;
                 let name = place.rsplit('/').next().unwrap();
                 // An item is named with its list.
-                let last = if name.parse::<u32>().is_ok() { format!("[{name}]") } else { name.replace("~1", "/") };
+                let last = if name.parse::<u32>().is_ok() {
+                    format!("[{name}]")
+                } else {
+                    name.replace("~1", "/")
+                };
                 let names = error.path.contains(&last) || error.message.contains(&last);
                 let near = place.trim_end_matches(name).trim_end_matches('/');
                 let parent = near.rsplit('/').next().unwrap_or_default();
-                assert!(
-                    names || error.path.contains(parent),
-                    "{place} = {value}: {error}"
-                );
+                assert!(names || error.path.contains(parent), "{place} = {value}: {error}");
                 assert!(!error.message.is_empty() && error.message.len() < 400, "{error}");
             }
         }
@@ -146,7 +202,11 @@ fn a_value_of_a_wrong_type_is_an_error_that_names_it_or_is_not_read() {
 #[test]
 fn a_number_that_is_none_is_never_taken_for_one() {
     for (object, place, path) in [
-        (leader_worker_set(1, 2, "0.2", "0.2"), "/spec/replicas", "spec.replicas"),
+        (
+            leader_worker_set(1, 2, "0.2", "0.2"),
+            "/spec/replicas",
+            "spec.replicas",
+        ),
         (
             leader_worker_set(1, 2, "0.2", "0.2"),
             "/spec/leaderWorkerTemplate/size",
@@ -178,12 +238,17 @@ fn the_commands_name_the_object_and_the_field() {
     ] {
         let output = run(
             arguments,
-            &[("input.json", &[broken.clone(), fine.clone()]), ("state.json", &state)],
+            &[
+                ("input.json", &[broken.clone(), fine.clone()]),
+                ("state.json", &state),
+            ],
         );
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(
-            errors.contains("LeaderWorkerSet \"big\": spec.leaderWorkerTemplate.size: \"two\" is not a whole number"),
+            errors.contains(
+                "LeaderWorkerSet \"big\": spec.leaderWorkerTemplate.size: \"two\" is not a whole number"
+            ),
             "{errors}"
         );
         assert!(String::from_utf8_lossy(&output.stdout).contains("fine"));
@@ -202,13 +267,30 @@ fn any_value() -> impl Strategy<Value = Value> {
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         let name = prop::sample::select(vec![
-            "spec", "template", "containers", "name", "image", "args", "env", "replicas", "model", "resources", "limits",
-            "parallelism", "workerSpec", "predictor", "services", "metadata", "value", "gpu",
+            "spec",
+            "template",
+            "containers",
+            "name",
+            "image",
+            "args",
+            "env",
+            "replicas",
+            "model",
+            "resources",
+            "limits",
+            "parallelism",
+            "workerSpec",
+            "predictor",
+            "services",
+            "metadata",
+            "value",
+            "gpu",
         ]);
         prop_oneof![
             prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            prop::collection::vec((name, inner), 0..5)
-                .prop_map(|fields| Value::Object(fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect())),
+            prop::collection::vec((name, inner), 0..5).prop_map(|fields| Value::Object(
+                fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()
+            )),
         ]
     })
 }
@@ -234,4 +316,45 @@ proptest! {
             prop_assert!(!error.path.is_empty() && !error.message.is_empty());
         }
     }
+}
+
+/// An object of 1.5 MB, as etcd still takes it, costs no more than any other.
+#[test]
+fn an_object_with_too_many_templates_is_not_judged_and_ends_soon() {
+    let groups = |count: usize| {
+        let group = json!({"replicas": 1, "template": pod_template("0.05")});
+        object(
+            "ray.io/v1",
+            "RayCluster",
+            json!({"workerGroupSpecs": vec![group; count]}),
+        )
+    };
+    let started = std::time::Instant::now();
+    let error = Workload::read(&groups(5_000)).unwrap_err();
+    assert_eq!(error.path, "spec");
+    assert!(error.message.contains("5000 pod templates"), "{error}");
+    let items = super::check(&[super::node("gpu-a", 1)], &[groups(64)]);
+    assert_eq!(items[0]["verdict"], "deny");
+    // Debug builds on a busy machine; without a bound it would be minutes.
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    let mut wide = json!({"containers": [server("0.2")]});
+    wide["containers"][0]["env"] = (0..40_000)
+        .map(|n| json!({"name": format!("V{n}"), "value": "x"}))
+        .collect();
+    let mut model = wide["containers"][0].clone();
+    model["modelFormat"] = json!({"name": "vLLM"});
+    let service = object(
+        "serving.kserve.io/v1beta1",
+        "InferenceService",
+        json!({"predictor": {"model": model}}),
+    );
+    let mut bases = Bases::default();
+    wide["supportedModelFormats"] = json!([{"name": "vLLM", "autoSelect": true}]);
+    bases.add(
+        &json!({"apiVersion": "serving.kserve.io/v1alpha1", "kind": "ClusterServingRuntime",
+        "metadata": {"name": "wide"}, "spec": wide}),
+    );
+    let started = std::time::Instant::now();
+    Workload::read_on(&service, &bases).unwrap().unwrap();
+    assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
 }

@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::panic,
     clippy::needless_pass_by_value,
+    clippy::too_many_lines,
     reason = "a test fails by a panic"
 )]
 
@@ -85,7 +86,14 @@ pub(crate) fn run(arguments: &[&str], files: &[(&str, &[Value])]) -> Output {
 /// The items of `check` for objects against a cluster.
 pub(crate) fn check(state: &[Value], input: &[Value]) -> Vec<Value> {
     let output = run(
-        &["check", "--cluster-state", "state.json", "input.json", "-o", "json"],
+        &[
+            "check",
+            "--cluster-state",
+            "state.json",
+            "input.json",
+            "-o",
+            "json",
+        ],
         &[("state.json", state), ("input.json", input)],
     );
     let text = String::from_utf8_lossy(&output.stdout);
@@ -119,7 +127,9 @@ pub(crate) fn lines(item: &Value) -> Vec<String> {
 /// Applies every fix of an item to the object; each changed object must be admitted. The titles.
 pub(crate) fn fixes_hold(state: &[Value], object: &Value, item: &Value) -> Vec<String> {
     let findings = item["findings"].as_array().unwrap();
-    let fixes = findings.iter().flat_map(|finding| finding["fixes"].as_array().unwrap());
+    let fixes = findings
+        .iter()
+        .flat_map(|finding| finding["fixes"].as_array().unwrap());
     fixes
         .map(|fix| {
             let patch: json_patch::Patch = serde_json::from_value(fix["patch"].clone()).unwrap();

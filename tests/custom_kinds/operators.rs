@@ -82,7 +82,9 @@ fn what_an_operator_adds_to_is_never_refused() {
             lines[1..].iter().all(|line| !line.contains(" error ")),
             "{item:#}"
         );
-        let told = lines.iter().find(|line| line.starts_with("VG2") || line.starts_with("VG102"));
+        let told = lines
+            .iter()
+            .find(|line| line.starts_with("VG2") || line.starts_with("VG102"));
         assert!(told.is_some_and(|line| line.contains(path)), "{path}: {lines:#?}");
         // Nothing of it is changed by a policy, and no change is proposed.
         assert_eq!(item["patches"], json!([]));
@@ -146,7 +148,13 @@ fn a_list_of_many_kinds_is_judged_in_its_order() {
     let items = check(&[node("gpu-a", 1)], &[nested]);
     let verdicts: Vec<_> = items
         .iter()
-        .map(|item| format!("{} {}", item["object"]["kind"].as_str().unwrap(), item["verdict"].as_str().unwrap()))
+        .map(|item| {
+            format!(
+                "{} {}",
+                item["object"]["kind"].as_str().unwrap(),
+                item["verdict"].as_str().unwrap()
+            )
+        })
         .collect();
     // The pods of what was admitted are met by what follows.
     assert_eq!(verdicts, ["LeaderWorkerSet admit", "Pod deny"]);

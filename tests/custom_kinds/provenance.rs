@@ -6,7 +6,10 @@ use super::{object, run, template};
 
 /// `field value object path` of what `explain` says of the first container of the template at a place.
 fn told(objects: &[Value], item: usize) -> Vec<String> {
-    let output = run(&["explain", "input.json", "-o", "json"], &[("input.json", objects)]);
+    let output = run(
+        &["explain", "input.json", "-o", "json"],
+        &[("input.json", objects)],
+    );
     let document: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)));
     let provenance = &document["items"][item]["containers"][0]["provenance"];
@@ -51,12 +54,29 @@ fn service(args: &Value) -> Value {
 #[test]
 fn arguments_of_runtime_and_service_are_told_apart() {
     let runtime = runtime(
-        &json!(["--model=/mnt/models", "--served-model-name={{.Name}}", "--gpu-memory-utilization=0.5", "--max-num-seqs=8"]),
+        &json!([
+            "--model=/mnt/models",
+            "--served-model-name={{.Name}}",
+            "--gpu-memory-utilization=0.5",
+            "--max-num-seqs=8"
+        ]),
         &json!([]),
     );
-    let told = told(&[runtime, service(&json!(["--max-model-len", "4096", "--max-num-seqs=4"]))], 1);
-    has(&told, "memory 0.5 [ServingRuntime vllm] spec.containers[0].args[2]");
-    has(&told, "model /mnt/models [ServingRuntime vllm] spec.containers[0].args[0]");
+    let told = told(
+        &[
+            runtime,
+            service(&json!(["--max-model-len", "4096", "--max-num-seqs=4"])),
+        ],
+        1,
+    );
+    has(
+        &told,
+        "memory 0.5 [ServingRuntime vllm] spec.containers[0].args[2]",
+    );
+    has(
+        &told,
+        "model /mnt/models [ServingRuntime vllm] spec.containers[0].args[0]",
+    );
     has(&told, "max-model-len 4096 [-] spec.predictor.model.args[1]");
     has(&told, "max-num-seqs 4 [-] spec.predictor.model.args[2]");
 }
@@ -64,7 +84,10 @@ fn arguments_of_runtime_and_service_are_told_apart() {
 #[test]
 fn actions_that_only_the_controller_evaluates_make_a_value_unknown() {
     let runtime = runtime(
-        &json!(["--model=/mnt/models", "--gpu-memory-utilization={{if .Labels.big}}0.9{{else}}0.4{{end}}"]),
+        &json!([
+            "--model=/mnt/models",
+            "--gpu-memory-utilization={{if .Labels.big}}0.9{{else}}0.4{{end}}"
+        ]),
         &json!([]),
     );
     let output = run(
@@ -88,7 +111,11 @@ fn actions_that_only_the_controller_evaluates_make_a_value_unknown() {
 #[test]
 fn variables_are_those_of_the_runtime_or_of_the_service() {
     let runtime = runtime(
-        &json!(["--model=/mnt/models", "--max-model-len=$(LENGTH)", "--gpu-memory-utilization=$(SHARE)"]),
+        &json!([
+            "--model=/mnt/models",
+            "--max-model-len=$(LENGTH)",
+            "--gpu-memory-utilization=$(SHARE)"
+        ]),
         &json!([{"name": "SHARE", "value": "{{ call .X }}"}, {"name": "LENGTH", "value": "2048"}]),
     );
     let output = run(

@@ -36,7 +36,12 @@ fn answered(object: &Value, old: Option<&Value>) -> Verdict {
     };
     assert!(question.dry_run, "a workload reserves nothing");
     assert_eq!(question.workload.object.namespace, "llm");
-    assert!(question.workload.pods().all(|pod| pod.metadata.namespace == "llm"));
+    assert!(
+        question
+            .workload
+            .pods()
+            .all(|pod| pod.metadata.namespace == "llm")
+    );
     let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
     let node = serde_json::from_value(node("gpu-a", 1)).unwrap();
     let node = inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()).unwrap();
@@ -54,50 +59,99 @@ fn too_large() -> Vec<(Value, bool)> {
     vec![
         (leader_worker_set(1, 2, "0.5", "0.5"), true),
         (
-            of("jobset.x-k8s.io/v1alpha2", "JobSet", json!({"replicatedJobs": [{"name": "a", "replicas": 2,
-                "template": {"spec": {"template": template("0.5")}}}]})),
+            of(
+                "jobset.x-k8s.io/v1alpha2",
+                "JobSet",
+                json!({"replicatedJobs": [{"name": "a", "replicas": 2,
+                "template": {"spec": {"template": template("0.5")}}}]}),
+            ),
             true,
         ),
         (of("ray.io/v1", "RayCluster", ray.clone()), true),
-        (of("ray.io/v1", "RayService", json!({"rayClusterConfig": ray})), true),
+        (
+            of("ray.io/v1", "RayService", json!({"rayClusterConfig": ray})),
+            true,
+        ),
         (of("ray.io/v1", "RayJob", json!({"rayClusterSpec": ray})), true),
         (
-            of("serving.kserve.io/v1beta1", "InferenceService", json!({"predictor": {"containers": [server("0.95")]}})),
+            of(
+                "serving.kserve.io/v1beta1",
+                "InferenceService",
+                json!({"predictor": {"containers": [server("0.95")]}}),
+            ),
             true,
         ),
         (
-            of("serving.kserve.io/v1beta1", "InferenceService", json!({"predictor": {"model": {
-                "modelFormat": {"name": "huggingface"}, "args": args, "resources": gpus}}})),
+            of(
+                "serving.kserve.io/v1beta1",
+                "InferenceService",
+                json!({"predictor": {"model": {
+                "modelFormat": {"name": "huggingface"}, "args": args, "resources": gpus}}}),
+            ),
             false,
         ),
         (
-            of("serving.kserve.io/v1alpha2", "LLMInferenceService", json!({"model": {"uri": "hf://a/b", "name": "b"},
+            of(
+                "serving.kserve.io/v1alpha2",
+                "LLMInferenceService",
+                json!({"model": {"uri": "hf://a/b", "name": "b"},
                 "template": {"containers": [{"name": "main", "image": "vllm/vllm-openai:v0.20.0", "args": args,
-                    "resources": gpus}]}})),
-            false,
-        ),
-        (of("argoproj.io/v1alpha1", "Rollout", json!({"template": template("0.95")})), true),
-        (of("serving.knative.dev/v1", "Service", json!({"template": template("0.95")})), true),
-        (
-            of("apps.nvidia.com/v1alpha1", "NIMService", json!({"image": {"repository": "nvcr.io/nim/meta/llama-3.1-8b-instruct",
-                "tag": "1.8.4"}, "resources": gpus})),
+                    "resources": gpus}]}}),
+            ),
             false,
         ),
         (
-            of("kubeai.org/v1", "Model", json!({"engine": "VLLM", "url": "hf://a/b", "image": "vllm/vllm-openai:v0.20.0",
-                "args": args, "resourceProfile": "nvidia-gpu-h100:1"})),
+            of(
+                "argoproj.io/v1alpha1",
+                "Rollout",
+                json!({"template": template("0.95")}),
+            ),
+            true,
+        ),
+        (
+            of(
+                "serving.knative.dev/v1",
+                "Service",
+                json!({"template": template("0.95")}),
+            ),
+            true,
+        ),
+        (
+            of(
+                "apps.nvidia.com/v1alpha1",
+                "NIMService",
+                json!({"image": {"repository": "nvcr.io/nim/meta/llama-3.1-8b-instruct",
+                "tag": "1.8.4"}, "resources": gpus}),
+            ),
             false,
         ),
         (
-            of("nvidia.com/v1alpha1", "DynamoGraphDeployment", json!({"services": {"W": {
+            of(
+                "kubeai.org/v1",
+                "Model",
+                json!({"engine": "VLLM", "url": "hf://a/b", "image": "vllm/vllm-openai:v0.20.0",
+                "args": args, "resourceProfile": "nvidia-gpu-h100:1"}),
+            ),
+            false,
+        ),
+        (
+            of(
+                "nvidia.com/v1alpha1",
+                "DynamoGraphDeployment",
+                json!({"services": {"W": {
                 "resources": {"limits": {"gpu": "1"}}, "extraPodSpec": {"mainContainer": {"image": "a/vllm-runtime:1",
-                    "args": ["python3 -m dynamo.vllm --model m --gpu-memory-utilization 0.95"]}}}}})),
+                    "args": ["python3 -m dynamo.vllm --model m --gpu-memory-utilization 0.95"]}}}}}),
+            ),
             false,
         ),
         (
-            of("production-stack.vllm.ai/v1alpha1", "VLLMRuntime", json!({"model": {"modelURL": "a/b"},
+            of(
+                "production-stack.vllm.ai/v1alpha1",
+                "VLLMRuntime",
+                json!({"model": {"modelURL": "a/b"},
                 "vllmConfig": {"gpuMemoryUtilization": "0.95"},
-                "deploymentConfig": {"resources": {"gpu": "1"}, "image": {"name": "vllm/vllm-openai:v0.20.0"}}})),
+                "deploymentConfig": {"resources": {"gpu": "1"}, "image": {"name": "vllm/vllm-openai:v0.20.0"}}}),
+            ),
             false,
         ),
     ]

@@ -42,7 +42,11 @@ fn a_change_that_asks_for_no_more_is_let_through() {
     let mut state = group_in_the_cluster("0.6");
     let mut new = leader_worker_set(1, 2, "0.6", "0.6");
     new["spec"]["startupPolicy"] = json!("LeaderReady");
-    for new in [new, leader_worker_set(1, 2, "0.6", "0.55"), leader_worker_set(1, 1, "0.6", "0.6")] {
+    for new in [
+        new,
+        leader_worker_set(1, 2, "0.6", "0.55"),
+        leader_worker_set(1, 1, "0.6", "0.6"),
+    ] {
         let items = check(&state, std::slice::from_ref(&new));
         assert_eq!(items[0]["verdict"], "admit", "{items:#?}");
     }

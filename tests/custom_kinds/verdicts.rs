@@ -11,7 +11,11 @@ fn fits_and_does_not(fitting: &Value, refused: &Value, path: &str, titles: &[&st
     assert!(!item["placement"].as_array().unwrap().is_empty(), "{item:#}");
     let item = judged(refused);
     let lines = lines(&item);
-    assert_eq!(lines[..2], ["deny".to_owned(), format!("VG201 error {path}")], "{item:#}");
+    assert_eq!(
+        lines[..2],
+        ["deny".to_owned(), format!("VG201 error {path}")],
+        "{item:#}"
+    );
     let held = fixes_hold(&[node("gpu-a", 1)], refused, &item);
     assert_eq!(held, titles, "{item:#}");
 }
@@ -53,6 +57,33 @@ fn a_leader_and_its_workers_must_find_places_at_once() {
     );
 }
 
+/// The whole text as a developer reads it.
+#[test]
+fn the_text_counts_the_other_templates() {
+    let object = leader_worker_set(1, 3, "0.4", "0.4");
+    let output = super::run(
+        &["check", "--cluster-state", "state.json", "input.json"],
+        &[("state.json", &[node("gpu-a", 1)]), ("input.json", &[object])],
+    );
+    let text = String::from_utf8(output.stdout).unwrap();
+    let name = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/texts/vg201-several-templates.txt"
+    );
+    if std::env::var_os("UPDATE_TEXTS").is_some() {
+        std::fs::write(name, &text).unwrap();
+    }
+    let expected = std::fs::read_to_string(name).unwrap_or_default();
+    assert_eq!(
+        text, expected,
+        "{name} differs; run with UPDATE_TEXTS=1 and look at the change"
+    );
+    let page = include_str!("../../docs/codes/VG201.md");
+    let first = text.lines().find(|line| line.contains("VG201: ")).unwrap();
+    let first = first.trim_start().trim_start_matches("error ");
+    assert!(first.len() < 256 && page.contains(first), "{first}");
+}
+
 #[test]
 fn templates_are_placed_in_an_order_in_which_they_fit() {
     // The leader may stand anywhere, its workers on one node only; taken first, it would stand in their way.
@@ -84,7 +115,10 @@ fn a_group_without_a_leader_template_is_all_workers() {
     let item = judged(&rolled);
     assert_eq!(
         lines(&item),
-        ["admit", "VG203 warning spec.rolloutStrategy.rollingUpdateConfiguration"],
+        [
+            "admit",
+            "VG203 warning spec.rolloutStrategy.rollingUpdateConfiguration"
+        ],
         "{item:#}"
     );
     let titles = fixes_hold(&[node("gpu-a", 1)], &rolled, &item);
@@ -94,7 +128,8 @@ fn a_group_without_a_leader_template_is_all_workers() {
 #[test]
 fn jobs_of_a_set_run_at_once() {
     let set = |replicas: u32, parallelism: u32| {
-        let job = json!({"parallelism": parallelism, "completions": parallelism, "template": template("0.3")});
+        let job =
+            json!({"parallelism": parallelism, "completions": parallelism, "template": template("0.3")});
         object(
             "jobset.x-k8s.io/v1alpha2",
             "JobSet",
@@ -137,7 +172,13 @@ fn worker_groups_of_a_ray_cluster_are_counted_with_their_hosts() {
         "spec.workerGroupSpecs[0].template.spec.containers[0].args",
         &["lower replicas to 1"],
     );
-    let job = |replicas| object("ray.io/v1", "RayJob", json!({"rayClusterSpec": ray_cluster(replicas, 1)}));
+    let job = |replicas| {
+        object(
+            "ray.io/v1",
+            "RayJob",
+            json!({"rayClusterSpec": ray_cluster(replicas, 1)}),
+        )
+    };
     fits_and_does_not(
         &job(2),
         &job(3),
@@ -181,7 +222,11 @@ fn a_ray_service_is_changed_beside_its_old_cluster() {
     );
     assert_eq!(lines(&judged(&service(2, "None"))), ["admit"]);
     let item = judged(&service(2, "NewCluster"));
-    assert_eq!(lines(&item), ["admit", "VG203 warning spec.upgradeStrategy"], "{item:#}");
+    assert_eq!(
+        lines(&item),
+        ["admit", "VG203 warning spec.upgradeStrategy"],
+        "{item:#}"
+    );
     assert_eq!(lines(&judged(&service(1, "NewCluster"))), ["admit"]);
 }
 
@@ -204,13 +249,24 @@ fn a_rollout_is_judged_as_a_deployment() {
             "lower the memory fraction of container server to 0.225",
         ],
     );
-    let canary = rollout(3, json!({"canary": {"maxSurge": "30%", "steps": [{"setWeight": 20}]}}));
+    let canary = rollout(
+        3,
+        json!({"canary": {"maxSurge": "30%", "steps": [{"setWeight": 20}]}}),
+    );
     let item = judged(&canary);
-    assert_eq!(lines(&item), ["admit", "VG203 warning spec.strategy.canary"], "{item:#}");
+    assert_eq!(
+        lines(&item),
+        ["admit", "VG203 warning spec.strategy.canary"],
+        "{item:#}"
+    );
     let titles = fixes_hold(&[node("gpu-a", 1)], &canary, &item);
     assert_eq!(titles[0], "set maxSurge to 0");
     let item = judged(&rollout(2, json!({"blueGreen": {"activeService": "a"}})));
-    assert_eq!(lines(&item), ["admit", "VG203 warning spec.strategy.blueGreen"], "{item:#}");
+    assert_eq!(
+        lines(&item),
+        ["admit", "VG203 warning spec.strategy.blueGreen"],
+        "{item:#}"
+    );
     // A template of somebody else.
     let borrowed = object(
         "argoproj.io/v1alpha1",

@@ -100,7 +100,9 @@ impl Sized<'_> {
     fn reaches(&self, ledger: &Ledger, class: &Class) -> bool {
         let spec = constraints(&self.workload.pod);
         let entries = class.members.iter().filter_map(|name| ledger.nodes.get(name));
-        entries.into_iter().any(|entry| node_matches(&spec, &entry.node).is_possible())
+        entries
+            .into_iter()
+            .any(|entry| node_matches(&spec, &entry.node).is_possible())
     }
 }
 
@@ -172,7 +174,10 @@ fn takes_more(question: &Question, before: &[Sized<'_>], now: &[Sized<'_>], ledg
             }
             sums
         };
-        let more = sums(before).iter().zip(sums(now)).any(|(then, after)| after > *then);
+        let more = sums(before)
+            .iter()
+            .zip(sums(now))
+            .any(|(then, after)| after > *then);
         more || now.iter().any(|now| {
             let then = now.earlier(before).map(|then| weigh(then, class));
             then.is_some_and(|then| weigh(now, class).newly_refused(&then))

@@ -208,10 +208,9 @@ impl Sizing<'_> {
         }
         let ask = self.at_the_larger(before);
         if replicas.per_node {
-            return self.rollout_on_each_node(&ask).map(|finding| Peak {
-                finding,
-                pods: None,
-            });
+            return self
+                .rollout_on_each_node(&ask)
+                .map(|finding| Peak { finding, pods: None });
         }
         let peak = replicas.desired.saturating_add(replicas.surge);
         let filled = self.ground.fill(&ask, self.base, peak);
@@ -348,20 +347,17 @@ impl Sizing<'_> {
 
     fn no_surge(&self) -> Option<Fix> {
         let replicas = &self.question.workload.replicas;
-        let patch = match self.surge() {
-            Some(surge) => {
-                let operations = surge.without.iter();
-                operations
-                    .map(|(pointer, value)| fixes::operation("add", pointer, value))
-                    .collect::<Option<Vec<_>>>()?
-            }
-            None => {
-                let value = serde_json::json!({
-                    "type": "RollingUpdate",
-                    "rollingUpdate": {"maxSurge": 0, "maxUnavailable": replicas.unavailable.max(1)},
-                });
-                vec![fixes::operation("add", "/spec/strategy", &value)?]
-            }
+        let patch = if let Some(surge) = self.surge() {
+            let operations = surge.without.iter();
+            operations
+                .map(|(pointer, value)| fixes::operation("add", pointer, value))
+                .collect::<Option<Vec<_>>>()?
+        } else {
+            let value = serde_json::json!({
+                "type": "RollingUpdate",
+                "rollingUpdate": {"maxSurge": 0, "maxUnavailable": replicas.unavailable.max(1)},
+            });
+            vec![fixes::operation("add", "/spec/strategy", &value)?]
         };
         (!patch.is_empty()).then(|| Fix {
             title: "set maxSurge to 0".to_owned(),

@@ -84,26 +84,31 @@ impl<'a> Whole<'a> {
         let mut beside = 0_u32;
         let (order, mut jointly) = match arranged {
             Some(Arranged::InOrder(order)) => (order, Vec::new()),
-            Some(Arranged::Jointly(filled)) => {
-                ((0..counted.len()).collect(), filled.into_iter().map(Some).collect())
-            }
-            None => ((0..counted.len()).collect::<Vec<_>>(), Vec::<Option<Filled>>::new()),
+            Some(Arranged::Jointly(filled)) => (
+                (0..counted.len()).collect(),
+                filled.into_iter().map(Some).collect(),
+            ),
+            None => (
+                (0..counted.len()).collect::<Vec<_>>(),
+                Vec::<Option<Filled>>::new(),
+            ),
         };
         for at in order {
             let (Some(index), Some(wanted)) = (counted.get(at), wanted.get(at)) else {
                 continue;
             };
-            let Some(part) = self.parts.get(*index) else { continue };
-            let placed = match jointly.get_mut(at).and_then(Option::take) {
-                Some(filled) => Placed::all(filled),
-                None => {
-                    let ground = Ground::of(self.ledger, &overlay, &part.spec);
-                    Sizing {
-                        beside,
-                        ..self.sizing(part, &overlay, &ground)
-                    }
-                    .steady()
-                }
+            let Some(part) = self.parts.get(*index) else {
+                continue;
+            };
+            let placed = if let Some(filled) = jointly.get_mut(at).and_then(Option::take) {
+                Placed::all(filled)
+            } else {
+                let ground = Ground::of(self.ledger, &overlay, &part.spec);
+                let sizing = Sizing {
+                    beside,
+                    ..self.sizing(part, &overlay, &ground)
+                };
+                sizing.steady()
             };
             let before = overlay.clone();
             if counted.len() > 1 {
@@ -162,7 +167,9 @@ impl<'a> Whole<'a> {
                     if let Some(own) = wanted.get_mut(index) {
                         *own = pods;
                     }
-                    finding.fixes.extend(self.fraction_for(&self.changeable(), &wanted));
+                    finding
+                        .fixes
+                        .extend(self.fraction_for(&self.changeable(), &wanted));
                 }
                 finding
             }));
@@ -210,7 +217,10 @@ impl<'a> Whole<'a> {
         let mut places = self.base.clone().place_all(&asks)?.into_iter();
         let filled = wanted.iter().map(|wanted| {
             let mut nodes: BTreeMap<Arc<str>, u32> = BTreeMap::new();
-            for place in places.by_ref().take(usize::try_from(wanted.pods).unwrap_or(usize::MAX)) {
+            for place in places
+                .by_ref()
+                .take(usize::try_from(wanted.pods).unwrap_or(usize::MAX))
+            {
                 *nodes.entry(place).or_default() += 1;
             }
             Filled {
@@ -248,7 +258,13 @@ impl<'a> Whole<'a> {
             .map(|(part, demand)| {
                 let question = part.set.question;
                 let labels = &question.workload.pod.metadata.labels;
-                Survey::of(self.ledger, demand, &part.spec, &question.namespace_labels, labels)
+                Survey::of(
+                    self.ledger,
+                    demand,
+                    &part.spec,
+                    &question.namespace_labels,
+                    labels,
+                )
             })
             .collect();
         let mut outcome = Outcome::Passes;

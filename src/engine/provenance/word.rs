@@ -69,12 +69,7 @@ fn reader(context: &Context<'_>, index: usize, written: &str, outside: Outside<'
 }
 
 /// A word of a command line that an operator makes.
-fn in_made(
-    context: &Context<'_>,
-    word: &Word<'_>,
-    (command, place): (usize, usize),
-    written: &str,
-) -> Place {
+fn in_made(context: &Context<'_>, word: &Word<'_>, (command, place): (usize, usize), written: &str) -> Place {
     let Some(made) = &context.placed.container.made else {
         return Place::nowhere(Origin::Operator, written);
     };

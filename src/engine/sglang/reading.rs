@@ -145,10 +145,7 @@ fn way_in(context: &Context<'_>, start: Start, words: &[Word<'_>]) -> Way {
 
 /// Whether the image's own start script makes the command line.
 fn starts_by_script(context: &Context<'_>, command: &Command<'_>) -> bool {
-    let by_image = command
-        .words
-        .first()
-        .is_some_and(|word| word.item.is_elsewhere());
+    let by_image = command.words.first().is_some_and(|word| word.item.is_elsewhere());
     by_image && sagemaker::is_image(&context.image)
 }
 

@@ -87,11 +87,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     }
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
-    let either = version.is_none()
-        && command
-            .words
-            .first()
-            .is_some_and(|word| word.item.is_elsewhere());
+    let either = version.is_none() && command.words.first().is_some_and(|word| word.item.is_elsewhere());
     let target = Target {
         version,
         entrypoint,

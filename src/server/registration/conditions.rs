@@ -98,7 +98,10 @@ impl Spot {
             }
             Self::Present(path) => format!("({})", present("object", path)),
             Self::Begins(path, text) => {
-                format!("({} && object.{path}.startsWith('{text}'))", present("object", path))
+                format!(
+                    "({} && object.{path}.startsWith('{text}'))",
+                    present("object", path)
+                )
             }
             Self::Services(path) => {
                 let service = format!("object.{path}[n]");

@@ -17,7 +17,9 @@ pub(super) fn leader_worker_set(spec: &Value, found: &mut [Template]) -> Result<
     let group = count::map(spec, &own, "leaderWorkerTemplate")?.unwrap_or(&Value::Null);
     let replicas = count::field(spec, &own, "replicas")?.unwrap_or(1);
     let size = count::field(group, &at, "size")?.unwrap_or(1);
-    let led = group.get("leaderTemplate").is_some_and(|leader| !leader.is_null());
+    let led = group
+        .get("leaderTemplate")
+        .is_some_and(|leader| !leader.is_null());
     let (worker, leader) = (at.field("workerTemplate"), at.field("leaderTemplate"));
     let rollout = own.field("rolloutStrategy");
     let strategy = count::map(spec, &own, "rolloutStrategy")?.unwrap_or(&Value::Null);
@@ -72,7 +74,9 @@ pub(super) fn job_set(spec: &Value, found: &mut [Template]) -> Result<(), Malfor
         let job = count::map(jobs, &at, "template")?.and_then(|template| template.get("spec"));
         let job = job.unwrap_or(&Value::Null);
         let completions = count::field(job, &job_at, "completions")?.unwrap_or(u32::MAX);
-        let pods = count::field(job, &job_at, "parallelism")?.unwrap_or(1).min(completions);
+        let pods = count::field(job, &job_at, "parallelism")?
+            .unwrap_or(1)
+            .min(completions);
         let stopped = suspended || count::flag(job, &job_at, "suspend")?;
         let path = job_at.field("template");
         for template in found.iter_mut().filter(|template| template.path == path) {

@@ -7,6 +7,7 @@ use super::super::pod::Made;
 use super::{Bases, Origin, Template, count, template_at};
 use crate::finding::FieldPath;
 
+mod joined;
 pub(super) mod llm;
 mod runtime;
 

@@ -107,7 +107,9 @@ impl Layout {
     pub fn elsewhere(&self, field: &FieldPath) -> Option<Origin> {
         let text = field.as_str();
         let parts = self.moved.iter().filter(|(below, _)| !below.as_str().is_empty());
-        let is_part = parts.into_iter().any(|(below, _)| behind(text, below.as_str()).is_some());
+        let is_part = parts
+            .into_iter()
+            .any(|(below, _)| behind(text, below.as_str()).is_some());
         is_part.then(|| self.origin(field))
     }
 

@@ -45,12 +45,14 @@ pub(super) fn replicas(kind: &str, spec: &Value, found: &mut [Template]) -> Resu
         let stopped = count::flag(group, &path, "suspend")?;
         let template = path.field("template");
         for made in found.iter_mut().filter(|made| made.path == template) {
-            made.desired = if stopped { 0 } else { replicas.saturating_mul(hosts) };
+            made.desired = if stopped {
+                0
+            } else {
+                replicas.saturating_mul(hosts)
+            };
             // Only an autoscaler goes beyond what is wanted.
             let scaled = cluster.get("enableInTreeAutoscaling") == Some(&Value::Bool(true));
-            made.max = most
-                .filter(|_| scaled)
-                .map(|most| most.saturating_mul(hosts));
+            made.max = most.filter(|_| scaled).map(|most| most.saturating_mul(hosts));
             made.layout.scale = Some(Scale {
                 path: path.field("replicas"),
                 name: "replicas",

@@ -30,11 +30,7 @@ pub(super) fn rollout(spec: &Value, found: &mut [Template]) -> Result<(), Malfor
         let limits = canary.unwrap_or(&Value::Null);
         let of = |name: &str, up: bool| -> Result<u32, Malformed> {
             let read = count::or_percent(limits, &canary_at, name, desired, up)?;
-            let quarter = if up {
-                desired.div_ceil(4)
-            } else {
-                desired / 4
-            };
+            let quarter = if up { desired.div_ceil(4) } else { desired / 4 };
             Ok(read.unwrap_or(quarter))
         };
         let (surge, unavailable) = (of("maxSurge", true)?, of("maxUnavailable", false)?.min(desired));

@@ -1,17 +1,12 @@
 //! An InferenceService joined with the serving runtime that its input holds, as KServe's controller joins them: the
 //! model's container is laid over the runtime's, and its arguments follow the runtime's.
 
-use std::collections::BTreeMap;
-
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::super::super::controller::{Malformed, ObjectRef};
-use super::super::super::pod::{EnvVarSource, Made};
-use super::super::{Bases, Layout, Origin, Template, count, merge, template_at};
-use crate::finding::{FieldPath, shortened};
-
-/// The container that serves the model.
-const SERVER: &str = "kserve-container";
+use super::super::{Bases, Template, count, merge};
+use super::joined::{By, Joined, SERVER};
+use crate::finding::FieldPath;
 
 /// Names of an InferenceService in a runtime's template: `{{.Name}}`.
 struct Service<'o> {
@@ -58,6 +53,7 @@ pub(super) fn joined(
     };
     let runtime = found.spec;
     let service = Service { reference, object };
+    let look_up = |path: &str| service.look_up(path);
     let mut server = model.clone();
     server["name"] = json!(SERVER);
     let path = FieldPath::new("spec").field("predictor");
@@ -76,7 +72,7 @@ pub(super) fn joined(
     if let Some(group) = &group {
         group.complete(&mut pod);
     }
-    let mut templates = vec![pod.template(&service, &path, (desired, max), &by)?];
+    let mut templates = vec![pod.template(&look_up, &path, (desired, max), &by)?];
     if let Some(group) = &group {
         let at = path.field("workerSpec");
         let own = containers_of(predictor.get("workerSpec").unwrap_or(&Value::Null), &at)?;
@@ -87,7 +83,7 @@ pub(super) fn joined(
         group.complete(&mut pod);
         if !pod.containers.is_empty() {
             let desired = desired.saturating_mul(group.pipeline.saturating_sub(1));
-            templates.push(pod.template(&service, &at, (desired, None), &by)?);
+            templates.push(pod.template(&look_up, &at, (desired, None), &by)?);
         }
     }
     Ok(templates)
@@ -100,12 +96,6 @@ fn containers_of(part: &Value, at: &FieldPath) -> Result<Vec<(Value, FieldPath)>
     Ok(items
         .map(|(index, container)| (container.clone(), field.index(index)))
         .collect())
-}
-
-/// Who makes a command line: the object, and a sentence.
-struct By {
-    object: String,
-    text: String,
 }
 
 /// Sizes of a predictor over several pods. KServe hands them on by variables, and gives every pod a device for each
@@ -124,8 +114,8 @@ impl Group {
         let at = path.field("workerSpec");
         let size = |name: &str| -> Result<u32, Malformed> {
             match count::field(own, &at, name)? {
-            Some(size) => Ok(size),
-            None => Ok(count::field(base, &FieldPath::new("spec.workerSpec"), name)?.unwrap_or(1)),
+                Some(size) => Ok(size),
+                None => Ok(count::field(base, &FieldPath::new("spec.workerSpec"), name)?.unwrap_or(1)),
             }
         };
         Ok(Some(Self {
@@ -159,274 +149,4 @@ impl Group {
             container.insert("resources".to_owned(), merge::merged(&resources, &gpu));
         }
     }
-}
-
-/// A container of runtime and service.
-struct Container {
-    value: Value,
-    /// As the runtime has it, and its field there.
-    base: Option<(Value, FieldPath)>,
-    /// As the service has it, and its field there.
-    own: Option<(Value, FieldPath)>,
-}
-
-impl Container {
-    /// Where the field of one of the two stands: the service's own where it has it.
-    fn origin(&self, by: &By, has: impl Fn(&Value) -> Option<FieldPath>) -> Option<Origin> {
-        let below = |path: &FieldPath, field: &FieldPath| {
-            let text = field.as_str();
-            if text.starts_with('[') {
-                FieldPath::new(format!("{path}{text}"))
-            } else {
-                path.field(text)
-            }
-        };
-        if let Some((value, path)) = &self.own
-            && let Some(field) = has(value)
-        {
-            return Some(Origin::own(below(path, &field)));
-        }
-        let (value, path) = self.base.as_ref()?;
-        Some(Origin {
-            object: Some(by.object.clone()),
-            path: below(path, &has(value)?),
-        })
-    }
-
-    fn args(&self, of: Option<&(Value, FieldPath)>) -> usize {
-        let args = of.and_then(|(value, _)| value.get("args")?.as_array());
-        args.map_or(0, Vec::len)
-    }
-
-    /// Where the words of the command line stand: the command of one of the two, then the runtime's arguments and the
-    /// service's.
-    fn words(&self, by: &By, command: usize) -> BTreeMap<(usize, usize), Origin> {
-        let mut origins = BTreeMap::new();
-        let item = |field: &str, index: usize| {
-            let path = FieldPath::new(field).index(index);
-            let list = field.to_owned();
-            move |value: &Value| value.get(&list).map(|_| path.clone())
-        };
-        for index in 0..command {
-            if let Some(origin) = self.origin(by, item("command", index)) {
-                origins.insert((0, index), origin);
-            }
-        }
-        let of_base = self.args(self.base.as_ref());
-        for index in 0..of_base {
-            if let Some((_, path)) = &self.base {
-                let origin = Origin {
-                    object: Some(by.object.clone()),
-                    path: path.field("args").index(index),
-                };
-                origins.insert((0, command + index), origin);
-            }
-        }
-        for index in 0..self.args(self.own.as_ref()) {
-            if let Some((_, path)) = &self.own {
-                let origin = Origin::own(path.field("args").index(index));
-                origins.insert((0, command + of_base + index), origin);
-            }
-        }
-        origins
-    }
-
-    /// Says where the container's fields stand.
-    fn locate(&self, at: &FieldPath, by: &By, layout: &mut Layout) {
-        if let Some(origin) = self.origin(by, |_| Some(FieldPath::default())) {
-            layout.put(at.clone(), origin);
-        }
-        for (name, value) in self.value.as_object().into_iter().flatten() {
-            if let Some(origin) = self.origin(by, |value| value.get(name).map(|_| FieldPath::new(name.as_str()))) {
-                layout.put(at.field(name), origin);
-            }
-            if name != "env" {
-                continue;
-            }
-            for (index, variable) in value.as_array().into_iter().flatten().enumerate() {
-                let called = variable.get("name");
-                let same = |value: &Value| {
-                    let list = value.get("env")?.as_array()?;
-                    let place = list.iter().position(|other| other.get("name") == called)?;
-                    Some(FieldPath::new("env").index(place))
-                };
-                if let Some(origin) = self.origin(by, same) {
-                    layout.put(at.field("env").index(index), origin);
-                }
-            }
-        }
-    }
-}
-
-/// A pod of runtime and service.
-struct Joined {
-    spec: Map<String, Value>,
-    /// The server first.
-    containers: Vec<Container>,
-}
-
-impl Joined {
-    fn new((runtime, runtime_at): (&Value, &FieldPath), own: &Value, own_containers: &[(Value, FieldPath)]) -> Self {
-        let without = |spec: &Value| {
-            let mut spec = spec.as_object().cloned().unwrap_or_default();
-            for name in ["containers", "workerSpec", "model"] {
-                spec.remove(name);
-            }
-            Value::Object(spec)
-        };
-        let spec = merge::merged(&without(runtime), &without(own));
-        let base = runtime
-            .get("containers")
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        let mut containers: Vec<Container> = Vec::with_capacity(base.len() + own_containers.len());
-        let field = runtime_at.field("containers");
-        for (index, container) in base.iter().enumerate() {
-            containers.push(Container {
-                value: container.clone(),
-                base: Some((container.clone(), field.index(index))),
-                own: None,
-            });
-        }
-        for (container, path) in own_containers {
-            let name = container.get("name");
-            let told = Some((container.clone(), path.clone()));
-            match containers
-                .iter_mut()
-                .find(|known| known.value.get("name") == name)
-            {
-                Some(known) => {
-                    known.value = with_arguments(&known.value, container);
-                    known.own = told;
-                }
-                None => containers.push(Container {
-                    value: container.clone(),
-                    base: None,
-                    own: told,
-                }),
-            }
-        }
-        Self {
-            spec: spec.as_object().cloned().unwrap_or_default(),
-            containers,
-        }
-    }
-
-    /// `runtimeVersion` takes the place of the image's tag.
-    fn server_image(&mut self, version: Option<&str>) {
-        let server = self
-            .containers
-            .iter_mut()
-            .map(|container| &mut container.value)
-            .find(|container| container.get("name").and_then(Value::as_str) == Some(SERVER));
-        let image = server.and_then(|server| server.get_mut("image"));
-        if let (Some(Value::String(image)), Some(version)) = (image, version) {
-            let name = match image.rsplit_once(':') {
-                Some((name, tag)) if !tag.contains('/') => name.to_owned(),
-                _ => image.clone(),
-            };
-            *image = format!("{name}:{version}");
-        }
-    }
-
-    fn template(
-        mut self,
-        service: &Service<'_>,
-        path: &FieldPath,
-        (desired, max): (u32, Option<u32>),
-        by: &By,
-    ) -> Result<Template, Malformed> {
-        let mut made = Vec::with_capacity(self.containers.len());
-        let mut layout = Layout::bare(path);
-        let list = FieldPath::new("spec").field("containers");
-        for (index, container) in self.containers.iter_mut().enumerate() {
-            container.locate(&list.index(index), by, &mut layout);
-            merge::fill(&mut container.value, &|path| service.look_up(path));
-            let command = take_words(&mut container.value, "command", container.own.as_ref())?;
-            let args = take_words(&mut container.value, "args", container.own.as_ref())?;
-            let open = command.iter().chain(&args).any(|word| word.contains("{{"));
-            made.push(Made {
-                origins: container.words(by, command.len()),
-                behind_entrypoint: command.is_empty(),
-                commands: vec![command.into_iter().chain(args).collect()],
-                by: by.text.clone(),
-                doubtful: open,
-                template_of: by.object.clone(),
-                ..Made::default()
-            });
-        }
-        let containers = self.containers.into_iter().map(|container| container.value);
-        self.spec
-            .insert("containers".to_owned(), Value::Array(containers.collect()));
-        let mut template =
-            template_at(&Value::Object(self.spec), None, path, true, desired).map_err(|malformed| {
-                let below = malformed.path.strip_prefix(path.as_str()).unwrap_or_default();
-                let origin = layout.origin(&FieldPath::new(format!("spec{below}")));
-                Malformed {
-                    path: match origin.object {
-                        Some(object) => format!("{} of {object}", origin.path),
-                        None => origin.path.to_string(),
-                    },
-                    ..malformed
-                }
-            })?;
-        template.max = max;
-        template.layout = layout;
-        for (container, made) in template.pod.spec.containers.iter_mut().zip(made) {
-            container.made = Some(made);
-            for variable in &mut container.env {
-                let open = variable.value.take_if(|value| value.contains("{{"));
-                if let Some(value) = open {
-                    let value = shortened(&value, 60);
-                    variable.value_from = Some(EnvVarSource {
-                        unread: Some(format!("{value} of {} is a template that is not evaluated", by.object)),
-                        ..EnvVarSource::default()
-                    });
-                }
-            }
-        }
-        Ok(template)
-    }
-}
-
-/// Takes a list of words out of a container.
-fn take_words(
-    container: &mut Value,
-    field: &str,
-    own: Option<&(Value, FieldPath)>,
-) -> Result<Vec<String>, Malformed> {
-    let place = || match own {
-        Some((value, path)) if value.get(field).is_some() => path.field(field),
-        _ => FieldPath::new(format!("{field} of a container of the serving runtime")),
-    };
-    let list = container
-        .as_object_mut()
-        .and_then(|container| container.remove(field));
-    let items = match list {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(items)) => items,
-        Some(other) => return Err(count::wrong(&place(), &other, "a list of texts")),
-    };
-    let word = |item: Value| match item {
-        Value::String(text) => Ok(text),
-        other => Err(count::wrong(&place(), &other, "a text")),
-    };
-    items.into_iter().map(word).collect()
-}
-
-/// A container laid over the runtime's: arguments follow instead of replacing.
-fn with_arguments(base: &Value, over: &Value) -> Value {
-    let mut out = merge::merged(base, over);
-    let args = |container: &Value| {
-        container
-            .get("args")
-            .and_then(Value::as_array)
-            .cloned()
-            .unwrap_or_default()
-    };
-    let all: Vec<Value> = args(base).into_iter().chain(args(over)).collect();
-    if let Some(fields) = out.as_object_mut().filter(|_| !all.is_empty()) {
-        fields.insert("args".to_owned(), Value::Array(all));
-    }
-    out
 }

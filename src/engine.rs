@@ -15,6 +15,7 @@ use crate::workload::pod::{Container, Pod};
 mod annotations;
 pub mod argparse;
 mod arguments;
+mod djl;
 mod edit;
 mod fraction;
 mod image;

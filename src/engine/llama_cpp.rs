@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::plain::Options;
+use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading};
@@ -12,6 +12,7 @@ use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
 mod serving;
+mod swap;
 
 /// Options whose misspelling is told; there are others.
 const OPTIONS: &[&str] = &[
@@ -107,6 +108,9 @@ impl Reader for LlamaCpp {
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
         let kind = |prefix: &str| image.tag.is_some_and(|tag| tag.starts_with(prefix));
+        if image.name() == swap::PROGRAM {
+            return Some(swap::ENTRYPOINT.map(Cow::Borrowed).to_vec());
+        }
         if image.name() != "llama.cpp" {
             return None;
         }
@@ -123,7 +127,10 @@ impl Reader for LlamaCpp {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("llama-server" | "llama-cli") | Program::Module("llama_cpp.server") => true,
+            Program::Binary("llama-server" | "llama-cli" | swap::PROGRAM)
+            | Program::Module("llama_cpp.server") => true,
+            // What the server was called before, where it is given a model of its format.
+            Program::Binary("server") => words.iter().any(|word| word.text.ends_with(".gguf")),
             Program::Binary("tools.sh") => {
                 let tool = words.get(1).map(|word| &*word.text);
                 matches!(tool, Some("--server" | "-s" | "--run" | "-r"))
@@ -133,7 +140,12 @@ impl Reader for LlamaCpp {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
+        let program = crate::invocation::prefix::program(&command.words).map(|(program, _)| program);
+        let meant = plain::meant(command.words.get(first..).unwrap_or_default());
+        let words = &*meant;
+        if program == Some(Program::Binary(swap::PROGRAM)) {
+            return swap::read(self, context, command, words);
+        }
         let mut reading = context.blank(Engine::LlamaCpp, MemoryKind::Estimated);
         reading.command = Some("server".to_owned());
         let options = Options {
@@ -197,8 +209,7 @@ impl Reader for LlamaCpp {
         } else {
             context.slots().unwrap_or(1)
         };
-        let server = crate::invocation::prefix::program(&command.words)
-            .is_none_or(|(program, _)| matches!(program, Program::Binary(_)));
+        let server = program.is_none_or(|program| matches!(program, Program::Binary(_)));
         if server {
             let unread = unread::variables(context, &reading, &unread::LLAMA_CPP);
             reading.findings.extend(unread);
@@ -206,6 +217,7 @@ impl Reader for LlamaCpp {
                 .findings
                 .extend(near::of_plain(context, "llama-server", words, OPTIONS));
         }
+        plain::tell_split(context, &meant, &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -40,8 +40,13 @@ impl Reader for Frameworks {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("torchrun")
-            | Program::Module("torch.distributed.run" | "torch.distributed.launch") => true,
+            Program::Binary("torchrun" | "deepspeed" | "torchserve")
+            | Program::Module(
+                "torch.distributed.run"
+                | "torch.distributed.launch"
+                | "accelerate.commands.launch"
+                | "deepspeed.launcher.runner",
+            ) => true,
             Program::Binary("accelerate") => words.get(1).is_some_and(|word| word.text == "launch"),
             _ => false,
         }
@@ -53,6 +58,61 @@ impl Reader for Frameworks {
         reading.parallelism.devices = context.slots().unwrap_or(1);
         context.finish(command, reading)
     }
+}
+
+/// The reader of TensorFlow Serving.
+pub(super) struct TensorflowServing;
+
+impl Reader for TensorflowServing {
+    fn engine(&self) -> Engine {
+        Engine::Tensorflow
+    }
+
+    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
+        let is_it = image.repository.ends_with("tensorflow/serving");
+        is_it.then(|| vec![Cow::Borrowed("tensorflow_model_server")])
+    }
+
+    fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
+        matches!(
+            program,
+            Program::Binary("tensorflow_model_server" | "tf_serving_entrypoint.sh")
+        )
+    }
+
+    /// Nearly all of each device is taken at the first load, or the share that is stated.
+    ///
+    /// Source: tensorflow/serving `tensorflow_serving/model_servers/main.cc` (0.0 stands for what TensorFlow chooses).
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let words = command.words.get(first..).unwrap_or_default();
+        let mut reading = uncapped(context, Engine::Tensorflow);
+        reading.command = Some("model-server".to_owned());
+        reading.model = reading.option(words, &["--model_base_path"]);
+        if reading.model.is_none() {
+            let name = context.variable(command, "MODEL_NAME").and_then(Result::ok);
+            reading.model = name.map(|name| format!("/models/{name}"));
+        }
+        let share = reading.option(words, &["--per_process_gpu_memory_fraction"]);
+        let fraction = share.as_deref().and_then(|share| Fraction::parse(share).ok());
+        if fraction.as_ref().is_some_and(|fraction| fraction.ppm() > 0) {
+            reading.memory.kind = MemoryKind::OfTotal;
+            reading.memory.source = MemorySource::Flag;
+            reading.memory.value = share;
+            reading.memory.fraction = fraction;
+        }
+        reading.parallelism.devices = context.slots().unwrap_or(1);
+        reading.findings.extend(context.floating_image());
+        context.finish(command, reading)
+    }
+}
+
+/// A server of Transformers' own, which grows as it likes.
+pub(super) fn transformers(context: &Context<'_>, command: &Command<'_>, model: Option<String>) -> Reading {
+    let mut reading = uncapped(context, Engine::Pytorch);
+    reading.model = model;
+    reading.parallelism.devices = context.slots().unwrap_or(1);
+    reading.findings.extend(context.floating_image());
+    context.finish(command, reading)
 }
 
 /// A program that is not known, in an environment that is a framework's.
@@ -72,7 +132,7 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
         jax(context)
     } else if has("TF_FORCE_GPU_ALLOW_GROWTH") || image.starts_with("tensorflow") {
         uncapped(context, Engine::Tensorflow)
-    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || image == "pytorch" {
+    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || is_pytorch(image) {
         pytorch(context)
     } else {
         return None;
@@ -86,6 +146,12 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
     });
     reading.findings.extend(context.floating_image());
     Some(context.finish(&Command::default(), reading))
+}
+
+/// Images that are called after the framework: `pytorch`, `pytorch-training`, `huggingface-pytorch-inference`.
+fn is_pytorch(image: &str) -> bool {
+    let mut parts = image.split(['-', '_']);
+    parts.next() == Some("pytorch") || image.starts_with("huggingface-pytorch-")
 }
 
 fn uncapped(context: &Context<'_>, engine: Engine) -> Reading {

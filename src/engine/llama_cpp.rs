@@ -6,8 +6,9 @@ use super::image::Image;
 use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Reading};
+use super::{Engine, MemoryKind, MemorySource, Reading, Starts};
 use super::{near, unread};
+use crate::finding::{Code, Finding};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
@@ -216,9 +217,48 @@ impl Reader for LlamaCpp {
             reading
                 .findings
                 .extend(near::of_plain(context, "llama-server", words, OPTIONS));
+            if let Some(word) = joined(words) {
+                reading.starts = Starts::No;
+                reading.findings.push(refused(context, word));
+            }
+        }
+        if !context.asks() && is_for_cpu(&context.image) {
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
         }
         plain::tell_split(context, &meant, &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
+}
+
+/// The image with the server for the CPU: the others name their devices (`server-cuda`, `server-vulkan`).
+fn is_for_cpu(image: &Image<'_>) -> bool {
+    let Some(tag) = image.tag.filter(|_| image.name() == "llama.cpp") else {
+        return false;
+    };
+    let build = tag.strip_prefix("server").or_else(|| tag.strip_prefix("full"));
+    build.is_some_and(|rest| rest.is_empty() || rest.starts_with("-b"))
+}
+
+/// An option with its value behind `=`, which the server's parser does not know (`common/arg.cpp`: whole words are
+/// looked up, and the value is the next one).
+fn joined<'w, 'a>(words: &'w [Word<'a>]) -> Option<&'w Word<'a>> {
+    words.iter().find(|word| {
+        let name = word.text.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| {
+            OPTIONS.contains(&name) || PROVENANCE.iter().any(|entry| entry.options.contains(&name))
+        })
+    })
+}
+
+/// VG107 for such an option.
+fn refused(context: &Context<'_>, word: &Word<'_>) -> Finding {
+    let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+    let shown = crate::finding::shortened(value, 40);
+    Finding::new(
+        Code::Vg107,
+        word.item.path(&context.path),
+        format!("llama-server does not know {name}=, and does not start with it; write {name} {shown} as two items"),
+    )
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::reader::{Context, Reader};
+use super::reader::{Context, Flag, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
@@ -52,10 +52,18 @@ impl Reader for Frameworks {
         }
     }
 
-    fn read(&self, context: &Context<'_>, command: &Command<'_>, _first: usize) -> Reading {
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let words = command.words.get(first..).unwrap_or_default();
         let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
         reading.memory.source = MemorySource::EngineAuto;
-        reading.parallelism.devices = context.slots().unwrap_or(1);
+        // A process for each device, where the number is stated (`gpu` and `auto` are every one).
+        let names = ["--nproc_per_node", "--nproc-per-node", "--num_gpus"];
+        let stated = Flag::last(words, &names).filter(|flag| flag.known);
+        let processes = stated.and_then(|flag| flag.text.trim().parse().ok());
+        reading.parallelism.devices = processes
+            .filter(|count| *count > 0)
+            .unwrap_or_else(|| context.slots().unwrap_or(1));
+        reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
 }

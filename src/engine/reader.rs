@@ -110,7 +110,9 @@ impl<'c> Context<'c> {
 
     /// The finding for an image whose content is not fixed.
     pub(super) fn floating_image(&self) -> Option<Finding> {
-        self.image.floats().then(|| {
+        // An operator's own image is not written down.
+        let is_written = !self.placed.container.image.is_empty();
+        (is_written && self.image.floats()).then(|| {
             let image = &self.placed.container.image;
             let what = if self.image.tag.is_some() { "the tag latest" } else { "no tag and no digest" };
             Finding::new(

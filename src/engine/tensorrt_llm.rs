@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::image::Image;
 use super::plain::{self, Options};
+use super::provenance::file;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading, Starts, Unresolved};
 use crate::invocation::prefix::Program;
@@ -101,7 +102,8 @@ impl Reader for TensorRtLlm {
                         plain::note(&mut reading, "config", reason);
                     }
                     if let Some(fraction) = word(&options, "/kv_cache_config/free_gpu_memory_fraction") {
-                        reading.memory.value = Some(fraction);
+                        let keys = ("kv_cache_config", "free_gpu_memory_fraction");
+                        reading.memory.value = Some(file::as_written(text, keys, fraction));
                         reading.memory.source = MemorySource::ConfigFile;
                     }
                 }

@@ -188,6 +188,11 @@ impl Reader for Tgi {
             ..Parallelism::default()
         };
 
+        if !context.asks() && context.is_for_other_devices() {
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
+        }
+
         let unread = unread::variables(context, &reading, &unread::TGI);
         reading.findings.extend(unread);
         reading

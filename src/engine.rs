@@ -38,6 +38,7 @@ mod serving;
 pub mod sglang;
 mod sizes;
 mod tei;
+mod tensorflow_serving;
 mod tensorrt_llm;
 mod tgi;
 mod triton;

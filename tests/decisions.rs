@@ -84,17 +84,40 @@ fn ranks_of_every_engine_are_counted_against_the_slots() {
     };
     let engines = |ranks: &str| {
         vec![
-            file(&["text-generation-launcher", "--model-id", "m", "--num-shard", ranks]),
+            file(&[
+                "text-generation-launcher",
+                "--model-id",
+                "m",
+                "--num-shard",
+                ranks,
+            ]),
             file(&["trtllm-serve", "m", "--tp_size", ranks]),
-            file(&["python3", "-m", "dynamo.trtllm", "--model-path", "m", "--tensor-parallel-size", ranks]),
+            file(&[
+                "python3",
+                "-m",
+                "dynamo.trtllm",
+                "--model-path",
+                "m",
+                "--tensor-parallel-size",
+                ranks,
+            ]),
             file(&["lmdeploy", "serve", "api_server", "m", "--tp", ranks]),
-            file(&["python3", "launch_triton_server.py", "--model_repo=/m", "--world_size", ranks]),
+            file(&[
+                "python3",
+                "launch_triton_server.py",
+                "--model_repo=/m",
+                "--world_size",
+                ranks,
+            ]),
             file(&["mpirun", "-n", ranks, "tritonserver", "--model-repository=/m"]),
             file(&["torchrun", "--nproc_per_node", ranks, "train.py"]),
             variables("nvcr.io/nim/org/m:1.3.3", &[("NIM_TENSOR_PARALLEL_SIZE", ranks)]),
             variables(
                 "nvcr.io/nim/org/m:2.0.1",
-                &[("NIM_TENSOR_PARALLEL_SIZE", ranks), ("NIM_GPU_MEM_FRACTION", "0.3")],
+                &[
+                    ("NIM_TENSOR_PARALLEL_SIZE", ranks),
+                    ("NIM_GPU_MEM_FRACTION", "0.3"),
+                ],
             ),
             variables(
                 "deepjavalibrary/djl-serving:0.33.0-lmi",
@@ -114,11 +137,19 @@ fn ranks_of_every_engine_are_counted_against_the_slots() {
         let verdict = verdict(&mut cluster, &container);
         assert!(!verdict.admit, "{container}");
         let finding = finding(&verdict, Code::Vg105);
-        assert!(finding.message.contains("needs 4 devices"), "{container}: {}", finding.message);
+        assert!(
+            finding.message.contains("needs 4 devices"),
+            "{container}: {}",
+            finding.message
+        );
     }
     for container in engines("2") {
         let verdict = verdict(&mut h100(), &container);
-        assert!(!verdict.admit && has(&verdict, Code::Vg205), "{container}: {:#?}", verdict.findings);
+        assert!(
+            !verdict.admit && has(&verdict, Code::Vg205),
+            "{container}: {:#?}",
+            verdict.findings
+        );
     }
 }
 

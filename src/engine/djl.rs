@@ -14,6 +14,7 @@ use crate::invocation::{Command, Word};
 
 mod backend;
 mod properties;
+mod provenance;
 mod settings;
 
 use settings::Settings;

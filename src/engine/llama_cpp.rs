@@ -259,6 +259,8 @@ fn refused(context: &Context<'_>, word: &Word<'_>) -> Finding {
     Finding::new(
         Code::Vg107,
         word.item.path(&context.path),
-        format!("llama-server does not know {name}=, and does not start with it; write {name} {shown} as two items"),
+        format!(
+            "llama-server does not know {name}=, and does not start with it; write {name} {shown} as two items"
+        ),
     )
 }

@@ -68,52 +68,6 @@ impl Reader for Frameworks {
     }
 }
 
-/// The reader of TensorFlow Serving.
-pub(super) struct TensorflowServing;
-
-impl Reader for TensorflowServing {
-    fn engine(&self) -> Engine {
-        Engine::Tensorflow
-    }
-
-    fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        let is_it = image.repository.ends_with("tensorflow/serving");
-        is_it.then(|| vec![Cow::Borrowed("tensorflow_model_server")])
-    }
-
-    fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
-        matches!(
-            program,
-            Program::Binary("tensorflow_model_server" | "tf_serving_entrypoint.sh")
-        )
-    }
-
-    /// Nearly all of each device is taken at the first load, or the share that is stated.
-    ///
-    /// Source: tensorflow/serving `tensorflow_serving/model_servers/main.cc` (0.0 stands for what TensorFlow chooses).
-    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
-        let mut reading = uncapped(context, Engine::Tensorflow);
-        reading.command = Some("model-server".to_owned());
-        reading.model = reading.option(words, &["--model_base_path"]);
-        if reading.model.is_none() {
-            let name = context.variable(command, "MODEL_NAME").and_then(Result::ok);
-            reading.model = name.map(|name| format!("/models/{name}"));
-        }
-        let share = reading.option(words, &["--per_process_gpu_memory_fraction"]);
-        let fraction = share.as_deref().and_then(|share| Fraction::parse(share).ok());
-        if fraction.as_ref().is_some_and(|fraction| fraction.ppm() > 0) {
-            reading.memory.kind = MemoryKind::OfTotal;
-            reading.memory.source = MemorySource::Flag;
-            reading.memory.value = share;
-            reading.memory.fraction = fraction;
-        }
-        reading.parallelism.devices = context.slots().unwrap_or(1);
-        reading.findings.extend(context.floating_image());
-        context.finish(command, reading)
-    }
-}
-
 /// A server of Transformers' own, which grows as it likes.
 pub(super) fn transformers(context: &Context<'_>, command: &Command<'_>, model: Option<String>) -> Reading {
     let mut reading = uncapped(context, Engine::Pytorch);

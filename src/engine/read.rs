@@ -7,8 +7,8 @@ use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    annotations, djl, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei, tensorrt_llm, tgi,
-    triton, vllm,
+    annotations, djl, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei,
+    tensorflow_serving, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
@@ -29,7 +29,7 @@ const READERS: [&dyn Reader; 14] = [
     &lmdeploy::Lmdeploy,
     &ray::RayWorker,
     &other::Frameworks,
-    &other::TensorflowServing,
+    &tensorflow_serving::TensorflowServing,
 ];
 
 /// Engines that one container may start. Real ones start one or two; each reading carries the edits of its script, so a

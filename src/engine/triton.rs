@@ -185,7 +185,10 @@ fn ranks_of_mpi(context: &Context<'_>) -> u32 {
         .filter(|pair| matches!(*pair[0], "-n" | "-np" | "--np"))
         .find_map(|pair| pair[1].parse().ok());
     // Each rank may be written with its server: `-n 1 tritonserver … : -n 1 tritonserver …`.
-    let servers = words.iter().filter(|word| base_name(word) == "tritonserver").count();
+    let servers = words
+        .iter()
+        .filter(|word| base_name(word) == "tritonserver")
+        .count();
     let servers = u32::try_from(servers).unwrap_or(u32::MAX);
     count.unwrap_or(1).max(servers)
 }

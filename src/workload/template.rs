@@ -76,7 +76,10 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
     // A workspace of KAITO has its fields beside the metadata.
     let is_workspace = (group, reference.kind.as_str()) == ("kaito.sh", "Workspace");
     let (root, body) = match object.get("spec") {
-        None if is_workspace => ("inference", object.get("inference").or_else(|| object.get("tuning"))),
+        None if is_workspace => (
+            "inference",
+            object.get("inference").or_else(|| object.get("tuning")),
+        ),
         spec => ("spec", spec),
     };
     if let Some(spec) = body.filter(|_| !PATTERNS.contains(&group)) {

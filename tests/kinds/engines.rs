@@ -18,6 +18,7 @@ mod nim;
 mod ollama;
 mod ray;
 mod tei;
+mod tensorflow_serving;
 mod tensorrt_llm;
 mod tgi;
 mod triton;
@@ -76,7 +77,10 @@ fn gpus(count: u32) -> Value {
 
 /// What one container starts, which asks for two devices unless it says otherwise.
 fn all(container: &Value) -> Vec<String> {
-    read(&pod(container), &Maps::default()).iter().map(whole).collect()
+    read(&pod(container), &Maps::default())
+        .iter()
+        .map(whole)
+        .collect()
 }
 
 /// The same where it is one engine.
@@ -89,7 +93,12 @@ fn templates(object: &Value, maps: &Maps) -> Vec<String> {
     let (_, templates) = template::templates(object).unwrap();
     let line = |template: &template::Template| {
         let readings: Vec<String> = read(&template.pod, maps).iter().map(whole).collect();
-        format!("{} x{}: {}", template.path, template.desired, readings.join(" + "))
+        format!(
+            "{} x{}: {}",
+            template.path,
+            template.desired,
+            readings.join(" + ")
+        )
     };
     templates.iter().map(line).collect()
 }

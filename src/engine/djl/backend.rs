@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 
 use super::settings::{Setting, Settings, Source};
-use super::unknown;
+use super::{provenance, unknown};
 use crate::engine::reader::{Context, Reader};
 use crate::engine::vllm::{self, wrapper};
 use crate::engine::{
-    Engine, MemoryKind, MemorySource, Origin, Parallelism, Reading, Resolvable, Unresolved, Version,
+    Engine, MemoryKind, MemorySource, Parallelism, Reading, Resolvable, Unresolved, Version,
 };
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
@@ -52,6 +52,7 @@ pub(super) fn readings(context: &Context<'_>, command: &Command<'_>, settings: &
     };
     reading.command = Some("djl-serving".to_owned());
     reading.without_edits();
+    provenance::add(context, settings, &mut reading);
     if let Some(reason) = &settings.unread {
         reading.unresolved.push(Unresolved {
             field: "serving.properties".to_owned(),
@@ -89,7 +90,9 @@ impl Sizes {
                 "" | "max" => Ok(None),
                 number => match number.parse::<u32>() {
                     Ok(number) if number > 0 => Ok(Some(number)),
-                    _ => Err(format!("{name} is {number:.20}, which is neither max nor a number from 1 on")),
+                    _ => Err(format!(
+                        "{name} is {number:.20}, which is neither max nor a number from 1 on"
+                    )),
                 },
             },
             (None, Some(reason)) => Err(format!("{name}: {reason}")),
@@ -135,7 +138,9 @@ fn inside(context: &Context<'_>, settings: &Settings) -> Result<Inside, String> 
             return Ok(Inside::Vllm);
         } else if handler.contains("tensorrt_llm") {
             return Ok(Inside::TensorRtLlm);
-        } else if handler.contains("deepspeed") || handler.contains("stable_diffusion") || handler.contains("stable-diffusion")
+        } else if handler.contains("deepspeed")
+            || handler.contains("stable_diffusion")
+            || handler.contains("stable-diffusion")
         {
             return Ok(Inside::Transformers);
         } else if !handler.contains("huggingface") {
@@ -189,11 +194,6 @@ fn vllm(context: &Context<'_>, command: &Command<'_>, settings: &Settings, sizes
         && let Some(setting) = settings.options.get("gpu_memory_utilization")
     {
         (reading.memory.source, reading.memory.path) = place(context, setting);
-    }
-    for one in &mut reading.provenance {
-        if one.from == Origin::ConfigFile {
-            one.detail = format!("serving.properties, {}", one.detail);
-        }
     }
     reading
 }

@@ -47,6 +47,8 @@ pub(super) struct Setting {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Settings {
     pub(super) options: BTreeMap<String, Setting>,
+    /// The path of the file, where there is one.
+    pub(super) file: Option<String>,
     /// Why there may be a file that is not known.
     pub(super) unread: Option<String>,
 }
@@ -84,6 +86,7 @@ pub(super) fn of(context: &Context<'_>, command: &Command<'_>, words: &[Word<'_>
         let unread = unread.map(|reason| format!("{folder}/{FILE} may say otherwise: {reason}"));
         return vec![Settings {
             options: common,
+            file: None,
             unread,
         }];
     }
@@ -91,6 +94,7 @@ pub(super) fn of(context: &Context<'_>, command: &Command<'_>, words: &[Word<'_>
         let path = format!("{}/{file}", folder.trim_end_matches('/'));
         let mut settings = Settings {
             options: common.clone(),
+            file: Some(path.clone()),
             unread: None,
         };
         match context.file(&path) {
@@ -157,9 +161,9 @@ fn folder(context: &Context<'_>, command: &Command<'_>, words: &[Word<'_>]) -> O
         let (_, folder) = text.rsplit_once('=')?;
         folder.starts_with('/').then(|| folder.to_owned())
     };
-    let named = words.windows(2).find(|pair| {
-        matches!(&*pair[0].text, "-m" | "--models") && pair[1].certainty == Certainty::Known
-    });
+    let named = words
+        .windows(2)
+        .find(|pair| matches!(&*pair[0].text, "-m" | "--models") && pair[1].certainty == Certainty::Known);
     let named = named.and_then(|pair| of(&pair[1].text));
     named.or_else(|| of(&context.variable(command, "SERVING_LOAD_MODELS")?.ok()?))
 }

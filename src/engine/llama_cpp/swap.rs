@@ -7,9 +7,10 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::engine::plain;
+use crate::engine::provenance::file;
 use crate::engine::reader::{Context, Reader};
 use crate::engine::vllm::wrapper;
-use crate::engine::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Unresolved};
+use crate::engine::{Engine, MemoryKind, MemorySource, Origin, Reading, Resolvable, Unresolved};
 use crate::invocation::prefix::base_name;
 use crate::invocation::{Certainty, Command, Word};
 
@@ -69,6 +70,14 @@ pub(super) fn read(
         };
         reading = reader.read(context, &started, 1);
         reading.command = Some(PROGRAM.to_owned());
+        for one in &mut reading.provenance {
+            if let Some(word) = one.detail.strip_prefix("the image's entrypoint") {
+                let described = file::described(context, file.as_deref().unwrap_or_default());
+                one.detail = format!("{described}{word}");
+                one.from = Origin::ConfigFile;
+                one.path = None;
+            }
+        }
         plain::note(
             &mut reading,
             "argv",

@@ -42,7 +42,8 @@ pub(in crate::engine) fn line_of(
 
 /// The number below a key and an inner key as the text has it (`0.80`); `value` where it stands there in another form.
 pub(in crate::engine) fn as_written(text: &str, (outer, inner): (&str, &str), value: String) -> String {
-    let line = line_of(text, &|key| key == outer, Some(inner)).and_then(|number| text.lines().nth(number - 1));
+    let line =
+        line_of(text, &|key| key == outer, Some(inner)).and_then(|number| text.lines().nth(number - 1));
     let written = line.and_then(|line| line.split_once(':')).map(|(_, rest)| {
         let rest = rest.split(" #").next().unwrap_or_default();
         rest.trim().trim_matches(['"', '\''])

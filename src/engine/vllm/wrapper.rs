@@ -22,7 +22,7 @@ pub(super) const SAGEMAKER: &str = "sagemaker-entrypoint.sh";
 /// The program of NIM from 2.0 on, whose words are put together before.
 pub(in crate::engine) const NIM: &str = "nim-serve";
 /// DJL Serving, whose words are put together before.
-pub(in crate::engine) const DJL: &str = "djl-serving-vllm";
+pub(in crate::engine) const DJL: &str = "DJL-Serving";
 
 /// Images of these projects, and what they start.
 pub(super) fn entrypoint(image: &Image<'_>) -> Option<&'static [&'static str]> {

@@ -33,7 +33,9 @@ pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Tem
     let (path, container) = match (group, reference.kind.as_str()) {
         ("production-stack.vllm.ai", "VLLMRuntime") => (spec, vllm_runtime(object)),
         ("apps.nvidia.com", "NIMService") => {
-            let service = object.get("spec").and_then(|spec| nim_service(&reference.name, spec));
+            let service = object
+                .get("spec")
+                .and_then(|spec| nim_service(&reference.name, spec));
             (spec, service)
         }
         ("apps.nvidia.com", "NIMPipeline") => return pipeline(object),
@@ -83,7 +85,10 @@ fn pipeline(object: &Value) -> Result<Vec<Template>, Malformed> {
             continue;
         }
         let name = text(service, "/name").unwrap_or_default();
-        let path = FieldPath::new("spec").field("services").index(index).field("spec");
+        let path = FieldPath::new("spec")
+            .field("services")
+            .index(index)
+            .field("spec");
         let made = service.get("spec").and_then(|spec| nim_service(name, spec));
         if let Some(made) = made {
             found.push(template(made, &path)?);
@@ -180,7 +185,9 @@ fn nim_service(name: &str, spec: &Value) -> Option<Container> {
         }
         pods = count(parallelism, "/pp").unwrap_or(1);
         // Without a size of its own a stage takes every device of its pod.
-        let devices = resources.get("limits").and_then(|limits| word(limits, "/nvidia.com~1gpu"));
+        let devices = resources
+            .get("limits")
+            .and_then(|limits| word(limits, "/nvidia.com~1gpu"));
         if let (None, Some(devices)) = (count(parallelism, "/tp"), devices) {
             env.push(json!({"name": "NIM_TENSOR_PARALLEL_SIZE", "value": devices}));
         }

@@ -1,6 +1,7 @@
 //! DJL Serving: variables and `serving.properties`, which engine they choose, how often it is started.
 
 use serde_json::{Value, json};
+use vramgate::engine;
 
 use super::{Maps, all, check, env, gpus, whole};
 
@@ -49,15 +50,24 @@ fn the_file_wins_over_variables() {
 #[test]
 fn without_a_degree_the_model_lies_on_every_device_and_with_one_it_is_loaded_as_often_as_fits() {
     let one = "vllm m of-total 0.92 default 1/1/1=1";
-    assert_eq!(with_file(LMI, "option.model_id=m\n", &[], 4), ["vllm m of-total 0.92 default 4/1/1=4"]);
+    assert_eq!(
+        with_file(LMI, "option.model_id=m\n", &[], 4),
+        ["vllm m of-total 0.92 default 4/1/1=4"]
+    );
     let degree = "option.model_id=m\noption.tensor_parallel_degree=1\n";
     assert_eq!(with_file(LMI, degree, &[], 3), [one, one, one]);
     let most = format!("{degree}maxWorkers=2\n");
     assert_eq!(with_file(LMI, &most, &[], 3), [one, one]);
     let stages = "option.model_id=m\noption.tensor_parallel_degree=2\noption.pipeline_parallel_degree=2\n";
-    assert_eq!(with_file(LMI, stages, &[], 4), ["vllm m of-total 0.92 default 2/2/1=4"]);
+    assert_eq!(
+        with_file(LMI, stages, &[], 4),
+        ["vllm m of-total 0.92 default 2/2/1=4"]
+    );
     let many = "option.model_id=m\noption.tensor_parallel_degree=4\n";
-    assert_eq!(with_file(LMI, many, &[], 2), ["vllm m of-total 0.92 default 4/1/1=4 starts=unknown"]);
+    assert_eq!(
+        with_file(LMI, many, &[], 2),
+        ["vllm m of-total 0.92 default 4/1/1=4 starts=unknown"]
+    );
     check(
         json!({"image": LMI, "env": env(&[("HF_MODEL_ID", "m"), ("TENSOR_PARALLEL_DEGREE", "2")])}),
         "vllm m of-total 0.92 default 2/1/1=2",
@@ -73,7 +83,11 @@ fn rolling_batch_handler_engine_and_image_choose_what_runs() {
         (LMI, "option.rolling_batch=lmi-dist\nengine=MPI", vllm),
         (LMI, "option.rolling_batch=auto", vllm),
         (LMI, "option.rolling_batch=disable\noption.async_mode=true", vllm),
-        (LMI, "option.entryPoint=djl_python.lmi_vllm.vllm_async_service\noption.rolling_batch=disable", vllm),
+        (
+            LMI,
+            "option.entryPoint=djl_python.lmi_vllm.vllm_async_service\noption.rolling_batch=disable",
+            vllm,
+        ),
         (LMI, "option.rolling_batch=disable", pytorch),
         (LMI, "option.rolling_batch=scheduler", pytorch),
         (LMI, "engine=DeepSpeed", pytorch),
@@ -84,10 +98,26 @@ fn rolling_batch_handler_engine_and_image_choose_what_runs() {
         (LMI, "option.rolling_batch={{batch}}", unknown),
         (LMI, "option.tensor_parallel_degree=many", unknown),
         ("deepjavalibrary/djl-serving:0.27.0-pytorch-gpu", "", unknown),
-        ("deepjavalibrary/djl-serving:0.27.0-pytorch-gpu", "option.rolling_batch=vllm", vllm),
-        (LMI, "option.rolling_batch=trtllm", "trtllm m of-free-after-weights 0.95 default 1/1/1=1"),
-        (TRT, "option.max_seq_len=4096\noption.dtype=bf16", "trtllm m of-free-after-weights 0.95 default 1/1/1=1 len=4096 dt=bf16"),
-        (TRT, "option.kv_cache_free_gpu_mem_fraction=0.5", "trtllm m of-free-after-weights 0.5 config-file 1/1/1=1"),
+        (
+            "deepjavalibrary/djl-serving:0.27.0-pytorch-gpu",
+            "option.rolling_batch=vllm",
+            vllm,
+        ),
+        (
+            LMI,
+            "option.rolling_batch=trtllm",
+            "trtllm m of-free-after-weights 0.95 default 1/1/1=1",
+        ),
+        (
+            TRT,
+            "option.max_seq_len=4096\noption.dtype=bf16",
+            "trtllm m of-free-after-weights 0.95 default 1/1/1=1 len=4096 dt=bf16",
+        ),
+        (
+            TRT,
+            "option.kv_cache_free_gpu_mem_fraction=0.5",
+            "trtllm m of-free-after-weights 0.5 config-file 1/1/1=1",
+        ),
     ] {
         let text = format!("option.model_id=m\n{more}\n");
         assert_eq!(with_file(image, &text, &[], 1), [expected], "{more}");
@@ -118,7 +148,8 @@ fn what_cannot_be_read_is_unknown_or_noted() {
         json!({"image": LMI, "env": env(variables), "resources": gpus(1), "volumeMounts": [{"name": "p", "mountPath": "/opt/ml/model"}]})
     };
     let mut pod = super::pod(&container(&[]));
-    pod.spec.volumes = serde_json::from_value(json!([{"name": "p", "persistentVolumeClaim": {"claimName": "c"}}])).unwrap();
+    pod.spec.volumes =
+        serde_json::from_value(json!([{"name": "p", "persistentVolumeClaim": {"claimName": "c"}}])).unwrap();
     let reading = &super::read(&pod, &Maps::default())[0];
     assert_eq!(whole(reading), "unknown - unknown - unresolved 1/1/1=1");
     assert_eq!(
@@ -131,6 +162,35 @@ fn what_cannot_be_read_is_unknown_or_noted() {
     let reading = &super::read(&pod, &Maps::default())[0];
     assert_eq!(whole(reading), "vllm org/m of-total 0.92 default 1/1/1=1");
     assert_eq!(reading.unresolved[0].field, "serving.properties");
+}
+
+#[test]
+fn each_value_is_told_with_its_line_or_variable() {
+    let pod = serde_json::from_value(json!({"spec": {
+        "containers": [{"name": "server", "image": LMI, "env": env(&[("OPTION_MAX_MODEL_LEN", "512")]), "resources": gpus(1),
+            "volumeMounts": [{"name": "p", "mountPath": "/opt/ml/model"}]}],
+        "volumes": [{"name": "p", "configMap": {"name": "props"}}]}}))
+    .unwrap();
+    let text = "# of the team\noption.model_id=org/m\noption.gpu_memory_utilization=0.7\n";
+    let maps = Maps::default().with("props", &[("serving.properties", text)]);
+    let placed = engine::containers(&pod).next().unwrap();
+    let readings = engine::explain(&pod, placed, &maps, &[]);
+    let told = |field: &str| {
+        let one = readings[0]
+            .provenance
+            .iter()
+            .find(|one| one.field == field)
+            .unwrap();
+        format!("{} {}", one.from.as_str(), one.detail)
+    };
+    let file = "of /opt/ml/model/serving.properties (ConfigMap default/props key serving.properties)";
+    assert_eq!(told("model"), format!("config-file line 2 {file}"));
+    assert_eq!(told("memory"), format!("config-file line 3 {file}"));
+    assert_eq!(told("max-model-len"), "env OPTION_MAX_MODEL_LEN");
+    assert_eq!(
+        told("tensor-parallel-size"),
+        "engine-auto every device of the container"
+    );
 }
 
 #[test]

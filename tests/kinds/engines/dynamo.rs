@@ -14,12 +14,26 @@ fn ranks_are_spread_over_the_nodes_of_a_service() {
     for (module, args, expected) in [
         (
             "dynamo.sglang",
-            &["--model-path", "m", "--tp-size", "8", "--mem-fraction-static", "0.82"][..],
+            &[
+                "--model-path",
+                "m",
+                "--tp-size",
+                "8",
+                "--mem-fraction-static",
+                "0.82",
+            ][..],
             "sglang m of-free 0.82 flag 8/1/1=4",
         ),
         (
             "dynamo.vllm",
-            &["--model", "m", "--tensor-parallel-size", "8", "--gpu-memory-utilization", "0.7"],
+            &[
+                "--model",
+                "m",
+                "--tensor-parallel-size",
+                "8",
+                "--gpu-memory-utilization",
+                "0.7",
+            ],
             "vllm m of-total 0.7 flag 8/1/1=4",
         ),
         (
@@ -30,7 +44,10 @@ fn ranks_are_spread_over_the_nodes_of_a_service() {
     ] {
         let service = json!({"replicas": 3, "multinode": {"nodeCount": 2}, "resources": {"limits": {"gpu": "4"}},
             "extraPodSpec": {"mainContainer": {"image": "registry.example/runtime:1", "command": ["python3", "-m", module], "args": args}}});
-        assert_eq!(templates(&graph(service), &Maps::default()), [format!("spec.services.W x6: {expected}")]);
+        assert_eq!(
+            templates(&graph(service), &Maps::default()),
+            [format!("spec.services.W x6: {expected}")]
+        );
     }
     // More than all nodes have.
     let service = json!({"multinode": {"nodeCount": 2}, "resources": {"limits": {"gpu": "2"}}, "extraPodSpec": {"mainContainer": {
@@ -89,13 +106,26 @@ fn the_worker_of_tensorrt_llm_reads_options_variables_and_overrides() {
     // An entry of the override stands for the file's and the option's as a whole.
     let overridden = "{'tensor_parallel_size': 2, 'kv_cache_config': {'free_gpu_memory_fraction': 0.25}}";
     check(
-        worker(&["--model-path", "m", "--free-gpu-memory-fraction", "0.7", "--override-engine-args", overridden], &[]),
+        worker(
+            &[
+                "--model-path",
+                "m",
+                "--free-gpu-memory-fraction",
+                "0.7",
+                "--override-engine-args",
+                overridden,
+            ],
+            &[],
+        ),
         "trtllm m of-free-after-weights 0.25 flag 2/1/1=2",
     );
     check(
         worker(
             &["--model-path", "m", "--free-gpu-memory-fraction", "0.7"],
-            &[("DYN_TRTLLM_OVERRIDE_ENGINE_ARGS", "{\"kv_cache_config\": {\"dtype\": \"fp8\"}}")],
+            &[(
+                "DYN_TRTLLM_OVERRIDE_ENGINE_ARGS",
+                "{\"kv_cache_config\": {\"dtype\": \"fp8\"}}",
+            )],
         ),
         "trtllm m of-free-after-weights 0.9 default 1/1/1=1 kv=fp8",
     );

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Maps, check, env, gpus, templates};
+use super::{Maps, check, gpus, templates};
 
 fn trained(command: &[&str]) -> Value {
     json!({"image": "registry.example/train:1", "command": command})
@@ -18,7 +18,11 @@ fn launchers_of_pytorch_are_known() {
         &["python", "-m", "accelerate.commands.launch", "train.py"],
         &["deepspeed", "train.py", "--deepspeed", "ds.json"],
         &["torchserve", "--start", "--model-store", "/m"],
-        &["bash", "-c", "pip install x && accelerate launch \\\n  --num_machines 2 train.py"],
+        &[
+            "bash",
+            "-c",
+            "pip install x && accelerate launch \\\n  --num_machines 2 train.py",
+        ],
     ] {
         check(trained(command), "pytorch - uncapped - engine-auto 1/1/1=2");
     }
@@ -39,11 +43,26 @@ fn a_stated_number_of_processes_is_the_number_of_devices() {
 #[test]
 fn images_called_after_a_framework_are_known() {
     for (image, engine) in [
-        ("pytorch/pytorch:2.3.0-cuda12.1", "pytorch - uncapped - engine-auto"),
-        ("nvcr.io/nvidia/pytorch:24.04-py3", "pytorch - uncapped - engine-auto"),
-        ("x.dkr.ecr.y.amazonaws.com/pytorch-training:2.3.0-gpu", "pytorch - uncapped - engine-auto"),
-        ("x.dkr.ecr.y.amazonaws.com/huggingface-pytorch-inference:2.1.0", "pytorch - uncapped - engine-auto"),
-        ("nvcr.io/nvidia/tensorflow:24.04-tf2-py3", "tensorflow - uncapped - engine-auto"),
+        (
+            "pytorch/pytorch:2.3.0-cuda12.1",
+            "pytorch - uncapped - engine-auto",
+        ),
+        (
+            "nvcr.io/nvidia/pytorch:24.04-py3",
+            "pytorch - uncapped - engine-auto",
+        ),
+        (
+            "x.dkr.ecr.y.amazonaws.com/pytorch-training:2.3.0-gpu",
+            "pytorch - uncapped - engine-auto",
+        ),
+        (
+            "x.dkr.ecr.y.amazonaws.com/huggingface-pytorch-inference:2.1.0",
+            "pytorch - uncapped - engine-auto",
+        ),
+        (
+            "nvcr.io/nvidia/tensorflow:24.04-tf2-py3",
+            "tensorflow - uncapped - engine-auto",
+        ),
         ("nvcr.io/nvidia/jax:24.10-py3", "jax - of-total 0.75 default"),
     ] {
         check(
@@ -54,23 +73,8 @@ fn images_called_after_a_framework_are_known() {
 }
 
 #[test]
-fn tensorflow_serving_takes_what_it_is_told_or_nearly_all() {
-    check(
-        json!({"image": "tensorflow/serving:2.14.1-gpu", "env": env(&[("MODEL_NAME", "resnet")]), "resources": gpus(1)}),
-        "tensorflow /models/resnet uncapped - engine-auto 1/1/1=1",
-    );
-    check(
-        json!({"image": "x:1", "command": ["/usr/bin/tensorflow_model_server", "--model_base_path=/m",
-            "--per_process_gpu_memory_fraction=0.5"], "resources": gpus(1)}),
-        "tensorflow /m of-total 0.5 flag 1/1/1=1",
-    );
-}
-
-#[test]
 fn jobs_of_kubeflow_hold_templates_by_role() {
-    let role = |command: &[&str], count: u32| {
-        json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "x:1", "command": command, "resources": gpus(count)}]}}})
-    };
+    let role = |command: &[&str], count: u32| json!({"replicas": 2, "template": {"spec": {"containers": [{"name": "c", "image": "x:1", "command": command, "resources": gpus(count)}]}}});
     let pytorch = json!({"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "x"},
         "spec": {"pytorchReplicaSpecs": {"Master": role(&["torchrun", "t.py"], 1), "Worker": role(&["torchrun", "t.py"], 4)}}});
     assert_eq!(
@@ -83,5 +87,8 @@ fn jobs_of_kubeflow_hold_templates_by_role() {
     let mpi = json!({"apiVersion": "kubeflow.org/v2beta1", "kind": "MPIJob", "metadata": {"name": "x"},
         "spec": {"mpiReplicaSpecs": {"Worker": role(&["/usr/sbin/sshd", "-De"], 1)}}});
     let found = templates(&mpi, &Maps::default());
-    assert!(found[0].contains("x2: unknown - unknown - unresolved 1/1/1=1"), "{found:?}");
+    assert!(
+        found[0].contains("x2: unknown - unknown - unresolved 1/1/1=1"),
+        "{found:?}"
+    );
 }

@@ -27,7 +27,10 @@ fn its_configuration_wins() {
     let config = workspace(json!({"inference": {"preset": {"name": "phi-4"}, "config": "settings"}}));
     let maps = Maps::default().with(
         "settings",
-        &[("inference_config.yaml", "vllm:\n  gpu-memory-utilization: 0.6\n  max-model-len: 4096\n")],
+        &[(
+            "inference_config.yaml",
+            "vllm:\n  gpu-memory-utilization: 0.6\n  max-model-len: 4096\n",
+        )],
     );
     assert_eq!(
         templates(&config, &maps),
@@ -37,8 +40,10 @@ fn its_configuration_wins() {
 
 #[test]
 fn a_template_and_a_tuning_are_read_as_what_they_start() {
-    let own = workspace(json!({"inference": {"template": {"spec": {"containers": [{"name": "server", "image": "x:1",
-        "command": ["vllm", "serve", "m"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}}}));
+    let own = workspace(
+        json!({"inference": {"template": {"spec": {"containers": [{"name": "server", "image": "x:1",
+        "command": ["vllm", "serve", "m"], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}}}),
+    );
     assert_eq!(
         templates(&own, &Maps::default()),
         ["inference.template x1: vllm m of-total 0.92 default 1/1/1=1"]

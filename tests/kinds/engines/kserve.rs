@@ -16,7 +16,10 @@ fn formats_have_their_runtimes() {
         ("huggingface", "vllm /mnt/models of-total 0.92 default 1/1/1=1"),
         ("triton", "triton /mnt/models unknown - unresolved 1/1/1=1"),
         ("pytorch", "pytorch - uncapped - engine-auto 1/1/1=1"),
-        ("tensorflow", "tensorflow /mnt/models uncapped - engine-auto 1/1/1=1"),
+        (
+            "tensorflow",
+            "tensorflow /mnt/models uncapped - engine-auto 1/1/1=1",
+        ),
         ("sklearn", "unknown - unknown - unresolved 1/1/1=1 starts=unknown"),
     ] {
         let found = predictor(format, &[]);
@@ -30,7 +33,11 @@ fn the_server_of_hugging_face_is_vllm_unless_told_otherwise() {
         json!({"image": "kserve/huggingfaceserver:v0.15.0-gpu", "args": args, "resources": gpus(1)})
     };
     check(
-        container(&["--model_id=org/m", "--gpu-memory-utilization=0.5", "--backend=vllm"]),
+        container(&[
+            "--model_id=org/m",
+            "--gpu-memory-utilization=0.5",
+            "--backend=vllm",
+        ]),
         "vllm org/m of-total 0.5 flag 1/1/1=1",
     );
     check(

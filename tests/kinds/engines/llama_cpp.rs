@@ -6,7 +6,10 @@ use super::{Maps, all, check, env, gpus, whole};
 
 #[test]
 fn arguments_follow_the_entrypoint_of_each_image() {
-    for image in ["ghcr.io/ggml-org/llama.cpp:server-cuda-b9843", "ghcr.io/ggerganov/llama.cpp:server-cuda"] {
+    for image in [
+        "ghcr.io/ggml-org/llama.cpp:server-cuda-b9843",
+        "ghcr.io/ggerganov/llama.cpp:server-cuda",
+    ] {
         check(
             json!({"image": image, "args": ["-m", "/m.gguf", "-ngl", "99", "-c", "4096", "-ctk", "q8_0"], "resources": gpus(1)}),
             "llama.cpp /m.gguf estimated - estimate 1/1/1=1 len=4096 kv=q8_0",
@@ -22,13 +25,43 @@ fn arguments_follow_the_entrypoint_of_each_image() {
 fn own_builds_and_wrappers_are_known_by_their_program() {
     let line = "llama.cpp /m.gguf estimated - estimate 1/1/1=1 len=4096";
     for command in [
-        &["/app/build/bin/llama-server", "-m", "/m.gguf", "-ngl", "33", "-c", "4096"][..],
+        &[
+            "/app/build/bin/llama-server",
+            "-m",
+            "/m.gguf",
+            "-ngl",
+            "33",
+            "-c",
+            "4096",
+        ][..],
         // What it was called before.
         &["/server", "-m", "/m.gguf", "-ngl", "33", "-c", "4096"],
-        &["/usr/libexec/ramalama/ramalama-serve-core", "llama-server", "--model", "/m.gguf", "-ngl", "33", "-c", "4096"],
-        &["python3", "-m", "llama_cpp.server", "--model", "/m.gguf", "--n_gpu_layers", "33", "--n_ctx", "4096"],
+        &[
+            "/usr/libexec/ramalama/ramalama-serve-core",
+            "llama-server",
+            "--model",
+            "/m.gguf",
+            "-ngl",
+            "33",
+            "-c",
+            "4096",
+        ],
+        &[
+            "python3",
+            "-m",
+            "llama_cpp.server",
+            "--model",
+            "/m.gguf",
+            "--n_gpu_layers",
+            "33",
+            "--n_ctx",
+            "4096",
+        ],
     ] {
-        check(json!({"image": "registry.example/llama:1", "command": command, "resources": gpus(1)}), line);
+        check(
+            json!({"image": "registry.example/llama:1", "command": command, "resources": gpus(1)}),
+            line,
+        );
     }
     // Another server of that name.
     check(
@@ -101,14 +134,22 @@ fn llama_swap_is_read_from_its_configuration() {
         let maps = Maps::default().with("swap", &[("config.yaml", config)]);
         let readings = super::read(&pod, &maps);
         assert_eq!(readings.len(), 1);
-        let why: Vec<String> = readings[0].unresolved.iter().map(|one| one.reason.clone()).collect();
+        let why: Vec<String> = readings[0]
+            .unresolved
+            .iter()
+            .map(|one| one.reason.clone())
+            .collect();
         (whole(&readings[0]), why.join("; "))
     };
     let server = "/app/llama-server -hf org/m:Q4 --ctx-size 4096 -ngl 99 --port ${PORT}";
-    let (line, why) = swap(&format!("models:\n  m:\n    cmd: |\n      # note\n      {server}\n    ttl: 60\n"));
+    let (line, why) = swap(&format!(
+        "models:\n  m:\n    cmd: |\n      # note\n      {server}\n    ttl: 60\n"
+    ));
     assert_eq!(line, "llama.cpp org/m:Q4 estimated - estimate 1/1/1=1 len=4096");
     assert_eq!(why, "llama-swap starts the server when its model is asked for");
-    let (line, why) = swap(&format!("models:\n  m: {{cmd: \"{server}\"}}\n  n: {{cmd: \"{server}\"}}\n"));
+    let (line, why) = swap(&format!(
+        "models:\n  m: {{cmd: \"{server}\"}}\n  n: {{cmd: \"{server}\"}}\n"
+    ));
     assert_eq!(line, "llama.cpp - uncapped - engine-auto 1/1/1=1");
     assert_eq!(why, "llama-swap loads one of 2 models when it is asked for");
     let (line, why) = swap("models:\n  m:\n    cmd: docker run --gpus all vllm/vllm-openai\n");

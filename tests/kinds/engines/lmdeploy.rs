@@ -9,9 +9,34 @@ const IMAGE: &str = "openmmlab/lmdeploy:v0.6.0-cu12";
 #[test]
 fn the_model_stands_anywhere_among_the_options() {
     for args in [
-        &["serve", "api_server", "org/m", "--tp", "2", "--cache-max-entry-count", "0.5"][..],
-        &["serve", "api_server", "--tp=2", "--trust-remote-code", "--cache-max-entry-count=0.5", "org/m"],
-        &["serve", "api_server", "--tp", "2", "--backend", "pytorch", "org/m", "--cache-max-entry-count", "0.5"],
+        &[
+            "serve",
+            "api_server",
+            "org/m",
+            "--tp",
+            "2",
+            "--cache-max-entry-count",
+            "0.5",
+        ][..],
+        &[
+            "serve",
+            "api_server",
+            "--tp=2",
+            "--trust-remote-code",
+            "--cache-max-entry-count=0.5",
+            "org/m",
+        ],
+        &[
+            "serve",
+            "api_server",
+            "--tp",
+            "2",
+            "--backend",
+            "pytorch",
+            "org/m",
+            "--cache-max-entry-count",
+            "0.5",
+        ],
     ] {
         check(
             json!({"image": IMAGE, "command": ["lmdeploy"], "args": args}),

@@ -18,7 +18,8 @@ fn before_two_variables_and_profiles_say_the_sizes() {
 }
 
 fn service(more: Value) -> Value {
-    let mut spec = json!({"image": {"repository": "nvcr.io/nim/org/m", "tag": "1.7.3"}, "resources": gpus(8)});
+    let mut spec =
+        json!({"image": {"repository": "nvcr.io/nim/org/m", "tag": "1.7.3"}, "resources": gpus(8)});
     for (name, value) in more.as_object().unwrap() {
         spec[name] = value.clone();
     }
@@ -29,7 +30,10 @@ fn service(more: Value) -> Value {
 fn a_service_over_several_nodes_has_a_pod_for_each_stage() {
     let object = |spec: Value| json!({"apiVersion": "apps.nvidia.com/v1alpha1", "kind": "NIMService", "metadata": {"name": "x"}, "spec": spec});
     let found = |more: Value| templates(&object(service(more)), &Maps::default());
-    assert_eq!(found(json!({"replicas": 2})), ["spec x2: nim org/m unknown - unresolved 1/1/1=1"]);
+    assert_eq!(
+        found(json!({"replicas": 2})),
+        ["spec x2: nim org/m unknown - unresolved 1/1/1=1"]
+    );
     assert_eq!(
         found(json!({"multiNode": {"parallelism": {"pp": 2, "tp": 8}}})),
         ["spec x2: nim org/m unknown - unresolved 8/2/1=8"]

@@ -9,8 +9,22 @@ const IMAGE: &str = "nvcr.io/nvidia/tensorrt-llm/release:1.0.0";
 #[test]
 fn the_model_stands_anywhere_among_the_options() {
     for args in [
-        &["org/m", "--tp_size=2", "--kv_cache_free_gpu_memory_fraction", "0.8"][..],
-        &["serve", "--backend", "pytorch", "--trust_remote_code", "--tp_size", "2", "--free_gpu_memory_fraction=0.8", "org/m"],
+        &[
+            "org/m",
+            "--tp_size=2",
+            "--kv_cache_free_gpu_memory_fraction",
+            "0.8",
+        ][..],
+        &[
+            "serve",
+            "--backend",
+            "pytorch",
+            "--trust_remote_code",
+            "--tp_size",
+            "2",
+            "--free_gpu_memory_fraction=0.8",
+            "org/m",
+        ],
     ] {
         check(
             json!({"image": IMAGE, "command": ["trtllm-serve"], "args": args}),
@@ -33,7 +47,10 @@ fn the_file_wins_and_its_numbers_are_told_as_written() {
     .unwrap();
     let text = "tensor_parallel_size: 2\nkv_cache_config:\n  dtype: fp8\n  free_gpu_memory_fraction: 0.80\n";
     let readings = super::read(&pod, &Maps::default().with("trt", &[("o.yaml", text)]));
-    assert_eq!(whole(&readings[0]), "trtllm m of-free-after-weights 0.80 config-file 2/1/1=2 kv=fp8");
+    assert_eq!(
+        whole(&readings[0]),
+        "trtllm m of-free-after-weights 0.80 config-file 2/1/1=2 kv=fp8"
+    );
 }
 
 #[test]

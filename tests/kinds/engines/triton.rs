@@ -21,10 +21,37 @@ fn forms_of_the_start_are_known() {
 fn ranks_of_a_launcher_are_devices() {
     let line = "triton /models unknown - unresolved 1/1/1=2";
     for command in [
-        &["python3", "/scripts/launch_triton_server.py", "--world_size=2", "--model_repo=/models"][..],
-        &["mpirun", "--allow-run-as-root", "-n", "2", "tritonserver", "--model-repository=/models"],
-        &["bash", "-c", "mpirun -np 2 tritonserver --model-repository=/models"],
-        &["mpirun", "-n", "1", "tritonserver", "--model-repository=/models", ":", "-n", "1", "tritonserver", "--model-repository=/models"],
+        &[
+            "python3",
+            "/scripts/launch_triton_server.py",
+            "--world_size=2",
+            "--model_repo=/models",
+        ][..],
+        &[
+            "mpirun",
+            "--allow-run-as-root",
+            "-n",
+            "2",
+            "tritonserver",
+            "--model-repository=/models",
+        ],
+        &[
+            "bash",
+            "-c",
+            "mpirun -np 2 tritonserver --model-repository=/models",
+        ],
+        &[
+            "mpirun",
+            "-n",
+            "1",
+            "tritonserver",
+            "--model-repository=/models",
+            ":",
+            "-n",
+            "1",
+            "tritonserver",
+            "--model-repository=/models",
+        ],
     ] {
         check(json!({"image": IMAGE, "command": command}), line);
     }
@@ -46,7 +73,12 @@ fn instance_groups_name_the_devices() {
         let data: Vec<(String, String)> = groups
             .iter()
             .enumerate()
-            .map(|(index, group)| (format!("m{index}"), format!("platform: \"onnxruntime_onnx\"\n{group}")))
+            .map(|(index, group)| {
+                (
+                    format!("m{index}"),
+                    format!("platform: \"onnxruntime_onnx\"\n{group}"),
+                )
+            })
             .collect();
         let items: Vec<_> = data
             .iter()
@@ -64,7 +96,10 @@ fn instance_groups_name_the_devices() {
     let one = "instance_group [ { count: 2 kind: KIND_GPU gpus: [ 0, 1 ] } ]";
     let other = "instance_group [ { kind: KIND_GPU gpus: [ 1, 2 ] } ]";
     assert_eq!(served(&[one]), "triton m0 uncapped - engine-auto 1/1/1=2");
-    assert_eq!(served(&[one, other]), "triton m0, m1 uncapped - engine-auto 1/1/1=3");
+    assert_eq!(
+        served(&[one, other]),
+        "triton m0, m1 uncapped - engine-auto 1/1/1=3"
+    );
     // One is put on each device.
     assert_eq!(served(&[one, ""]), "triton m0, m1 uncapped - engine-auto 1/1/1=4");
     let cpu = "instance_group [ { kind: KIND_CPU } ]";

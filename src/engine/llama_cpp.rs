@@ -226,7 +226,7 @@ impl Reader for LlamaCpp {
             reading.memory.kind = MemoryKind::None;
             reading.parallelism.devices = 0;
         }
-        plain::tell_split(context, &meant, &mut reading);
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -169,7 +169,7 @@ impl Reader for Lmdeploy {
             .findings
             .extend(near::of_plain(context, "LMDeploy", words, OPTIONS));
 
-        plain::tell_split(context, &meant, &mut reading);
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

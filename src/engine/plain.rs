@@ -98,8 +98,8 @@ pub(super) fn meant<'a, 'w>(words: &'a [Word<'w>]) -> Cow<'a, [Word<'w>]> {
 
 /// VG104, where words had to be split to read what was meant: an engine that is started without a shell refuses the
 /// item as an option that it does not know.
-pub(super) fn tell_split(context: &Context<'_>, words: &Cow<'_, [Word<'_>]>, reading: &mut Reading) {
-    if matches!(words, Cow::Owned(_)) {
+pub(super) fn tell_split(context: &Context<'_>, is_split: bool, reading: &mut Reading) {
+    if is_split {
         reading.starts = Starts::No;
         reading.without_edits();
         reading.findings.extend(refusals::first_with_several(context));

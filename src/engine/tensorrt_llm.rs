@@ -103,7 +103,7 @@ impl Reader for TensorRtLlm {
                     }
                     if let Some(fraction) = word(&options, "/kv_cache_config/free_gpu_memory_fraction") {
                         let keys = ("kv_cache_config", "free_gpu_memory_fraction");
-                        reading.memory.value = Some(file::as_written(text, keys, fraction));
+                        reading.memory.value = Some(file::as_written(text, keys, &fraction));
                         reading.memory.source = MemorySource::ConfigFile;
                     }
                 }
@@ -121,8 +121,8 @@ impl Reader for TensorRtLlm {
             }
         }
         overridden(on_line, &mut options, &mut reading);
-        let named = on_line.text(&mut reading, &["--model-path", "--model"], "DYN_TRTLLM_MODEL");
-        reading.model = named.or_else(|| {
+        let stated = on_line.text(&mut reading, &["--model-path", "--model"], "DYN_TRTLLM_MODEL");
+        reading.model = stated.or_else(|| {
             let word = plain::positional(words, FLAGS)?;
             (word.certainty == Certainty::Known).then(|| word.text.clone().into_owned())
         });
@@ -139,7 +139,7 @@ impl Reader for TensorRtLlm {
         reading.kv_cache_dtype = word(&options, "/kv_cache_config/dtype").or_else(|| Some("auto".to_owned()));
         serving::of(on_line, &options, &mut reading);
         provenance::add(on_line, &files, &options, &mut reading);
-        plain::tell_split(context, &meant, &mut reading);
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -42,7 +42,7 @@ fn whole(reading: &Reading) -> String {
         sizes.data,
         sizes.devices,
     );
-    let mut add = |label: &str, value: String| out.push_str(&format!(" {label}{value}"));
+    let mut add = |label: &str, value: String| out.extend([" ", label, &value]);
     if let Some(length) = reading.max_model_len {
         add("len=", length.to_string());
     }

@@ -69,7 +69,17 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::parse;
+
+    proptest! {
+        #[test]
+        fn any_text_is_read_to_its_end(text in "[a\\\\=:# !u0-9\n\r\t\u{e9}]{0,400}") {
+            let found = parse(&text);
+            prop_assert!(found.iter().all(|(name, value)| name.len() + value.len() <= text.len() * 3));
+        }
+    }
 
     #[test]
     fn properties_are_read_as_java_reads_them() {

@@ -41,7 +41,7 @@ pub(in crate::engine) fn line_of(
 }
 
 /// The number below a key and an inner key as the text has it (`0.80`); `value` where it stands there in another form.
-pub(in crate::engine) fn as_written(text: &str, (outer, inner): (&str, &str), value: String) -> String {
+pub(in crate::engine) fn as_written(text: &str, (outer, inner): (&str, &str), value: &str) -> String {
     let line =
         line_of(text, &|key| key == outer, Some(inner)).and_then(|number| text.lines().nth(number - 1));
     let written = line.and_then(|line| line.split_once(':')).map(|(_, rest)| {
@@ -52,7 +52,7 @@ pub(in crate::engine) fn as_written(text: &str, (outer, inner): (&str, &str), va
         written.trim_end_matches('0') == value.trim_end_matches('0')
             || written.trim_end_matches('0').trim_start_matches('0') == value.trim_start_matches('0')
     };
-    written.filter(same).map_or_else(|| value.clone(), str::to_owned)
+    written.filter(same).unwrap_or(value).to_owned()
 }
 
 /// The key of a line of a block mapping, without quotes.
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn a_number_is_told_as_it_is_written() {
         let keys = ("cache", "share");
-        let told = |text: &str| as_written(text, keys, "0.8".to_owned());
+        let told = |text: &str| as_written(text, keys, "0.8");
         assert_eq!(told("cache:\n  share: 0.80  # most\n"), "0.80");
         assert_eq!(told("cache:\n  share: .8\n"), ".8");
         assert_eq!(told("cache: {share: 0.80}\n"), "0.8");

@@ -190,8 +190,8 @@ pub(super) fn anything(
     reading.command = Some("tritonserver".to_owned());
     reading.memory.source = MemorySource::EngineAuto;
     reading.memory.path = context.path.clone();
-    let names: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
-    reading.model = Some(names.join(", "));
+    let list: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
+    reading.model = Some(list.join(", "));
     reading.dtype = Some("auto".to_owned());
     reading.kv_cache_dtype = Some("auto".to_owned());
     // Without a list of devices an instance is put on each.

@@ -17,6 +17,26 @@ fn before_two_variables_and_profiles_say_the_sizes() {
     );
 }
 
+#[test]
+fn the_ranks_of_a_group_are_spread_over_its_pods() {
+    let variables = |nodes: &str| {
+        env(&[
+            ("NIM_TENSOR_PARALLEL_SIZE", "8"),
+            ("NIM_PIPELINE_PARALLEL_SIZE", "2"),
+            ("NIM_NUM_COMPUTE_NODES", nodes),
+        ])
+    };
+    let image = "nvcr.io/nim/deepseek-ai/deepseek-r1:1.7.3";
+    check(
+        json!({"image": image, "env": variables("2"), "resources": gpus(8)}),
+        "nim deepseek-ai/deepseek-r1 unknown - unresolved 8/2/1=8",
+    );
+    check(
+        json!({"image": image, "env": variables("0"), "resources": gpus(8)}),
+        "nim deepseek-ai/deepseek-r1 unknown - unresolved 8/2/1=16 starts=unknown",
+    );
+}
+
 fn service(more: Value) -> Value {
     let mut spec =
         json!({"image": {"repository": "nvcr.io/nim/org/m", "tag": "1.7.3"}, "resources": gpus(8)});

@@ -73,10 +73,19 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
     };
     let group = reference.api_version.split('/').next().unwrap_or_default();
     let mut found = Vec::new();
-    if let Some(spec) = object.get("spec").filter(|_| !PATTERNS.contains(&group)) {
+    // A workspace of KAITO has its fields beside the metadata.
+    let is_workspace = (group, reference.kind.as_str()) == ("kaito.sh", "Workspace");
+    let (root, body) = match object.get("spec") {
+        None if is_workspace => (
+            "inference",
+            object.get("inference").or_else(|| object.get("tuning")),
+        ),
+        spec => ("spec", spec),
+    };
+    if let Some(spec) = body.filter(|_| !PATTERNS.contains(&group)) {
         let special = match (group, reference.kind.as_str()) {
             ("nvidia.com", "DynamoGraphDeployment") => dynamo::templates(spec)?,
-            (_, "VLLMRuntime" | "NIMService" | "InferenceSet" | "Workspace" | "Model") => {
+            (_, "VLLMRuntime" | "NIMService" | "NIMPipeline" | "InferenceSet" | "Workspace" | "Model") => {
                 operators::templates(&reference, object)?
             }
             ("serving.kserve.io", "LLMInferenceService") => kserve::llm::templates(&reference, spec, bases)?,
@@ -85,7 +94,7 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
         };
         if special.is_empty() {
             let from = Place {
-                path: FieldPath::new("spec"),
+                path: FieldPath::new(root),
                 replicas: 1,
                 max: None,
                 depth: 0,
@@ -96,7 +105,7 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
         }
         match reference.kind.as_str() {
             "LeaderWorkerSet" => group_size(spec, &mut found),
-            "RayCluster" | "RayService" | "RayJob" => ray::complete(spec, &mut found),
+            "RayCluster" | "RayService" | "RayJob" => ray::complete(object, spec, &mut found),
             _ => {}
         }
     }

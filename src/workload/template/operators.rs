@@ -8,6 +8,7 @@ use super::{Template, template_at};
 use crate::finding::FieldPath;
 
 /// A container that an operator makes.
+#[derive(Default)]
 struct Container {
     name: String,
     image: String,
@@ -17,37 +18,83 @@ struct Container {
     by: &'static str,
     desired: u32,
     max: Option<u32>,
+    /// The ConfigMap that is mounted at [`CONFIG`].
+    config: Option<String>,
+    /// Pods over which the ranks are spread.
+    spread_over: u32,
 }
+
+/// Where KAITO mounts its own configuration.
+const CONFIG: &str = "/mnt/config";
 
 pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Template>, Malformed> {
     let group = reference.api_version.split('/').next().unwrap_or_default();
-    let container = match (group, reference.kind.as_str()) {
-        ("production-stack.vllm.ai", "VLLMRuntime") => vllm_runtime(object),
-        ("apps.nvidia.com", "NIMService") => nim_service(reference, object),
-        ("kaito.sh", "InferenceSet") => kaito(object, "/spec/template"),
-        ("kaito.sh", "Workspace") => kaito(object, ""),
-        ("kubeai.org", "Model") => kubeai(object),
-        _ => None,
+    let spec = FieldPath::new("spec");
+    let (path, container) = match (group, reference.kind.as_str()) {
+        ("production-stack.vllm.ai", "VLLMRuntime") => (spec, vllm_runtime(object)),
+        ("apps.nvidia.com", "NIMService") => {
+            let service = object
+                .get("spec")
+                .and_then(|spec| nim_service(&reference.name, spec));
+            (spec, service)
+        }
+        ("apps.nvidia.com", "NIMPipeline") => return pipeline(object),
+        ("kaito.sh", "InferenceSet") => (spec, kaito(object, "/spec/template")),
+        // Its fields stand beside the metadata.
+        ("kaito.sh", "Workspace") if object.get("tuning").is_some() => {
+            (FieldPath::new("tuning"), tuning(object))
+        }
+        ("kaito.sh", "Workspace") => (FieldPath::new("inference"), kaito(object, "")),
+        ("kubeai.org", "Model") => (spec, kubeai(object)),
+        _ => return Ok(Vec::new()),
     };
-    let Some(made) = container else {
-        return Ok(Vec::new());
-    };
-    let pod = json!({"containers": [{
+    container.into_iter().map(|made| template(made, &path)).collect()
+}
+
+fn template(made: Container, path: &FieldPath) -> Result<Template, Malformed> {
+    let mut container = json!({
         "name": made.name,
         "image": made.image,
         "resources": made.resources,
         "env": made.env,
-    }]});
-    let path = FieldPath::new("spec");
-    let mut template = template_at(&pod, None, &path, made.desired, made.max)?;
-    if let (Some(commands), Some(container)) = (made.commands, template.pod.spec.containers.first_mut()) {
-        container.made = Some(Made {
+    });
+    let mut volumes = Value::Null;
+    if let Some(name) = &made.config {
+        container["volumeMounts"] = json!([{"name": "config", "mountPath": CONFIG}]);
+        volumes = json!([{"name": "config", "configMap": {"name": name}}]);
+    }
+    let pod = json!({"containers": [container], "volumes": volumes});
+    let mut template = template_at(&pod, None, path, made.desired, made.max)?;
+    if let Some(container) = template.pod.spec.containers.first_mut() {
+        container.spread_over = made.spread_over;
+        container.made = made.commands.map(|commands| Made {
             commands,
             by: made.by.to_owned(),
             ..Made::default()
         });
     }
-    Ok(vec![template])
+    Ok(template)
+}
+
+/// NIM Operator: several services in one object, of which some may be switched off.
+fn pipeline(object: &Value) -> Result<Vec<Template>, Malformed> {
+    let mut found = Vec::new();
+    let services = object.pointer("/spec/services").and_then(Value::as_array);
+    for (index, service) in services.into_iter().flatten().enumerate() {
+        if service.get("enabled") == Some(&Value::Bool(false)) {
+            continue;
+        }
+        let name = text(service, "/name").unwrap_or_default();
+        let path = FieldPath::new("spec")
+            .field("services")
+            .index(index)
+            .field("spec");
+        let made = service.get("spec").and_then(|spec| nim_service(name, spec));
+        if let Some(made) = made {
+            found.push(template(made, &path)?);
+        }
+    }
+    Ok(found)
 }
 
 fn text<'v>(object: &'v Value, pointer: &str) -> Option<&'v str> {
@@ -112,30 +159,48 @@ fn vllm_runtime(object: &Value) -> Option<Container> {
         commands: Some(vec![words]),
         by: "the operator of production-stack makes the command line from the object",
         desired: count(object, "/spec/deploymentConfig/replicas").unwrap_or(1),
-        max: None,
+        ..Container::default()
     })
 }
 
-/// NIM Operator: the image starts by itself, with the variables of the object.
-fn nim_service(reference: &ObjectRef, object: &Value) -> Option<Container> {
-    let repository = text(object, "/spec/image/repository")?;
-    let tag = text(object, "/spec/image/tag");
-    let mut resources = object
-        .pointer("/spec/resources")
-        .cloned()
-        .unwrap_or_else(|| json!({}));
-    if object.pointer("/spec/draResources").is_some() {
+/// NIM Operator: the image starts by itself, with the variables of the object. Over several nodes each stage of the
+/// pipeline has a pod.
+fn nim_service(name: &str, spec: &Value) -> Option<Container> {
+    let repository = text(spec, "/image/repository")?;
+    let tag = word(spec, "/image/tag");
+    let mut resources = spec.get("resources").cloned().unwrap_or_else(|| json!({}));
+    if spec.get("draResources").is_some() {
         resources["claims"] = json!([{"name": "gpu"}]);
     }
+    let own = spec.get("env").and_then(Value::as_array).cloned();
+    let mut env = own.unwrap_or_default();
+    let mut pods = 0;
+    if let Some(parallelism) = spec.pointer("/multiNode/parallelism") {
+        for (field, variable) in [
+            ("/tp", "NIM_TENSOR_PARALLEL_SIZE"),
+            ("/pp", "NIM_PIPELINE_PARALLEL_SIZE"),
+        ] {
+            let size = word(parallelism, field);
+            env.extend(size.map(|size| json!({"name": variable, "value": size})));
+        }
+        pods = count(parallelism, "/pp").unwrap_or(1);
+        // Without a size of its own a stage takes every device of its pod.
+        let devices = resources
+            .get("limits")
+            .and_then(|limits| word(limits, "/nvidia.com~1gpu"));
+        if let (None, Some(devices)) = (count(parallelism, "/tp"), devices) {
+            env.push(json!({"name": "NIM_TENSOR_PARALLEL_SIZE", "value": devices}));
+        }
+    }
     Some(Container {
-        name: format!("{}-ctr", reference.name),
+        name: format!("{name}-ctr"),
         image: tag.map_or_else(|| repository.to_owned(), |tag| format!("{repository}:{tag}")),
         resources,
-        env: object.pointer("/spec/env").cloned().unwrap_or(Value::Null),
-        commands: None,
-        by: "",
-        desired: count(object, "/spec/replicas").unwrap_or(1),
-        max: count(object, "/spec/scale/hpa/maxReplicas"),
+        env: Value::Array(env),
+        desired: count(spec, "/replicas").unwrap_or(1).saturating_mul(pods.max(1)),
+        max: count(spec, "/scale/hpa/maxReplicas"),
+        spread_over: pods,
+        ..Container::default()
     })
 }
 
@@ -150,17 +215,37 @@ fn kaito(object: &Value, below: &str) -> Option<Container> {
         || "nvidia.com/gpu".to_owned(),
         |profile| format!("nvidia.com/mig-{profile}"),
     );
+    let config = text(object, &format!("{below}/inference/config")).map(str::to_owned);
+    let file = match &config {
+        Some(_) => format!(" --kaito-config-file={CONFIG}/inference_config.yaml"),
+        None => String::new(),
+    };
     let script =
-        format!("python3 /workspace/vllm/inference_api.py --model={preset} $(options of the preset)");
+        format!("python3 /workspace/vllm/inference_api.py --model={preset} $(options of the preset){file}");
     Some(Container {
         name: "workspace".to_owned(),
-        image: String::new(),
         resources: json!({"limits": {resource: "1"}}),
-        env: Value::Null,
         commands: Some(vec![vec!["/bin/sh".to_owned(), "-c".to_owned(), script]]),
         by: "KAITO makes the command line from its preset",
-        desired: count(object, "/spec/replicas").unwrap_or(1),
-        max: None,
+        desired: count(object, "/spec/replicas")
+            .or_else(|| count(object, "/resource/count"))
+            .unwrap_or(1),
+        config,
+        ..Container::default()
+    })
+}
+
+/// KAITO: a model is trained further by a script of its own, which Accelerate starts.
+fn tuning(object: &Value) -> Option<Container> {
+    text(object, "/tuning/preset/name")?;
+    let words = ["accelerate", "launch", "/workspace/tfs/fine_tuning.py"];
+    Some(Container {
+        name: "workspace".to_owned(),
+        resources: json!({"limits": {"nvidia.com/gpu": "1"}}),
+        commands: Some(vec![words.into_iter().map(str::to_owned).collect()]),
+        by: "KAITO makes the command line from its preset",
+        desired: 1,
+        ..Container::default()
     })
 }
 
@@ -206,5 +291,6 @@ fn kubeai(object: &Value) -> Option<Container> {
             .or_else(|| count(object, "/spec/minReplicas"))
             .unwrap_or(1),
         max: count(object, "/spec/maxReplicas"),
+        ..Container::default()
     })
 }

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::reader::{Context, Reader};
+use super::reader::{Context, Flag, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
@@ -40,19 +40,41 @@ impl Reader for Frameworks {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("torchrun")
-            | Program::Module("torch.distributed.run" | "torch.distributed.launch") => true,
+            Program::Binary("torchrun" | "deepspeed" | "torchserve")
+            | Program::Module(
+                "torch.distributed.run"
+                | "torch.distributed.launch"
+                | "accelerate.commands.launch"
+                | "deepspeed.launcher.runner",
+            ) => true,
             Program::Binary("accelerate") => words.get(1).is_some_and(|word| word.text == "launch"),
             _ => false,
         }
     }
 
-    fn read(&self, context: &Context<'_>, command: &Command<'_>, _first: usize) -> Reading {
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let words = command.words.get(first..).unwrap_or_default();
         let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
         reading.memory.source = MemorySource::EngineAuto;
-        reading.parallelism.devices = context.slots().unwrap_or(1);
+        // A process for each device, where the number is stated (`gpu` and `auto` are every one).
+        let names = ["--nproc_per_node", "--nproc-per-node", "--num_gpus"];
+        let stated = Flag::last(words, &names).filter(|flag| flag.known);
+        let processes = stated.and_then(|flag| flag.text.trim().parse().ok());
+        reading.parallelism.devices = processes
+            .filter(|count| *count > 0)
+            .unwrap_or_else(|| context.slots().unwrap_or(1));
+        reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
+}
+
+/// A server of Transformers' own, which grows as it likes.
+pub(super) fn transformers(context: &Context<'_>, command: &Command<'_>, model: Option<String>) -> Reading {
+    let mut reading = uncapped(context, Engine::Pytorch);
+    reading.model = model;
+    reading.parallelism.devices = context.slots().unwrap_or(1);
+    reading.findings.extend(context.floating_image());
+    context.finish(command, reading)
 }
 
 /// A program that is not known, in an environment that is a framework's.
@@ -72,7 +94,7 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
         jax(context)
     } else if has("TF_FORCE_GPU_ALLOW_GROWTH") || image.starts_with("tensorflow") {
         uncapped(context, Engine::Tensorflow)
-    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || image == "pytorch" {
+    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || is_pytorch(image) {
         pytorch(context)
     } else {
         return None;
@@ -86,6 +108,12 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
     });
     reading.findings.extend(context.floating_image());
     Some(context.finish(&Command::default(), reading))
+}
+
+/// Images that are called after the framework: `pytorch`, `pytorch-training`, `huggingface-pytorch-inference`.
+fn is_pytorch(image: &str) -> bool {
+    let mut parts = image.split(['-', '_']);
+    parts.next() == Some("pytorch") || image.starts_with("huggingface-pytorch-")
 }
 
 fn uncapped(context: &Context<'_>, engine: Engine) -> Reading {

@@ -7,17 +7,18 @@ use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    annotations, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei, tensorrt_llm, tgi,
-    triton, vllm,
+    annotations, djl, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei,
+    tensorflow_serving, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
 use crate::invocation::{self, Certainty, Command, Word, files, prefix};
 use crate::workload::pod::{Container, Pod};
 
 /// Every engine that is read. A new one is its module and a line here. The first that knows a program reads it: NIM's starts vLLM, which knows the same name.
-const READERS: [&dyn Reader; 12] = [
+const READERS: [&dyn Reader; 14] = [
     &nim::Nim,
     &vllm::Vllm,
+    &djl::Djl,
     &sglang::Sglang,
     &tgi::Tgi,
     &tei::Tei,
@@ -28,6 +29,7 @@ const READERS: [&dyn Reader; 12] = [
     &lmdeploy::Lmdeploy,
     &ray::RayWorker,
     &other::Frameworks,
+    &tensorflow_serving::TensorflowServing,
 ];
 
 /// Engines that one container may start. Real ones start one or two; each reading carries the edits of its script, so a

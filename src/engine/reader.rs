@@ -12,7 +12,7 @@ use crate::finding::{Code, FieldPath, Finding};
 use crate::invocation::environment::namespace;
 use crate::invocation::files::{self, Listing};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Certainty, Command, Invocation, Word};
+use crate::invocation::{Certainty, Command, Invocation, VariableOrigin, Word};
 use crate::workload::pod::{Container, Pod};
 
 /// Everything that a reading may depend on.
@@ -110,7 +110,9 @@ impl<'c> Context<'c> {
 
     /// The finding for an image whose content is not fixed.
     pub(super) fn floating_image(&self) -> Option<Finding> {
-        self.image.floats().then(|| {
+        // An operator's own image is not written down.
+        let is_written = !self.placed.container.image.is_empty();
+        (is_written && self.image.floats()).then(|| {
             let image = &self.placed.container.image;
             let what = if self.image.tag.is_some() { "the tag latest" } else { "no tag and no digest" };
             Finding::new(
@@ -125,6 +127,10 @@ impl<'c> Context<'c> {
     pub(super) fn finish(&self, command: &Command<'_>, mut reading: Reading) -> Reading {
         if command.conditional && reading.starts == Starts::Yes {
             reading.starts = Starts::Unknown;
+        }
+        let (pods, sizes) = (self.placed.container.spread_over, &mut reading.parallelism);
+        if pods > 1 && self.slots().is_some_and(|slots| sizes.devices > slots) {
+            sizes.devices = sizes.devices.div_ceil(pods);
         }
         if resource_is_refused(self.placed.container) {
             reading.starts = Starts::No;
@@ -236,6 +242,16 @@ impl<'c> Context<'c> {
     pub(super) fn listing(&self, folder: &str) -> Listing {
         let container = self.placed.container;
         self.invocation.listing(self.pod, container, self.sources, folder)
+    }
+
+    /// The field that holds the variable at this place of the environment.
+    pub(super) fn path_of_variable(&self, index: usize) -> FieldPath {
+        let variable = self.invocation.environment.variables().get(index);
+        match variable.map(|variable| variable.origin) {
+            Some(VariableOrigin::Env(index)) => self.path.field("env").index(index),
+            Some(VariableOrigin::EnvFrom(index)) => self.path.field("envFrom").index(index),
+            None => self.path.clone(),
+        }
     }
 
     /// A variable of the container or of the script.

@@ -14,6 +14,11 @@ pub(super) fn several_words(context: &Context<'_>, line: &LineView<'_, '_>) -> O
     if !line.split {
         return None;
     }
+    first_with_several(context)
+}
+
+/// VG104 for the first item that holds several words.
+pub(super) fn first_with_several(context: &Context<'_>) -> Option<Finding> {
     let container = context.placed.container;
     let lists = [("command", &container.command), ("args", &container.args)];
     for (list, items) in lists {

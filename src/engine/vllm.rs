@@ -6,6 +6,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::other;
 use super::reader::{Context, Reader};
 use super::triton::backend::VLLM as TRITON;
 use super::{Engine, Reading, Version};
@@ -54,6 +55,12 @@ impl Reader for Vllm {
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
         let program = crate::invocation::prefix::program(&command.words).map(|(program, _)| program);
         let start = program.and_then(|program| Start::of(program, &command.words));
+        let words = command.words.get(first..).unwrap_or_default();
+        if start == Some(Start::Wrapper(wrapper::HUGGINGFACE)) && wrapper::serves_without_vllm(words) {
+            let mut reading = other::transformers(context, command, wrapper::model_of(words));
+            reading.command = Some(wrapper::HUGGINGFACE.to_owned());
+            return reading;
+        }
         reading::read(context, command, first, start.unwrap_or(Start::Cli))
     }
 }

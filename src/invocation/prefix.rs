@@ -18,7 +18,7 @@ const fn wrapper(name: &'static str, valued: &'static str, own_words: usize) -> 
     }
 }
 
-const WRAPPERS: [Wrapper; 27] = [
+const WRAPPERS: [Wrapper; 28] = [
     wrapper("mpirun", "nxHc", 0),
     wrapper("mpiexec", "nxHc", 0),
     wrapper("exec", "a", 0),
@@ -41,6 +41,7 @@ const WRAPPERS: [Wrapper; 27] = [
     wrapper("catatonit", "", 0),
     wrapper("nvidia_entrypoint.sh", "", 0),
     wrapper("docker-entrypoint.sh", "", 0),
+    wrapper("ramalama-serve-core", "", 0),
     wrapper("uv", "p", 1),
     wrapper("poetry", "", 1),
     wrapper("pipenv", "", 1),

@@ -60,7 +60,7 @@ impl CustomKind {
             "nvidia.com",
             "DynamoGraphDeployment",
             "dynamographdeployments",
-            &["v1alpha1"],
+            &["v1beta1", "v1alpha1"],
         ),
         kind(
             "production-stack.vllm.ai",

@@ -183,6 +183,10 @@ pub struct Container {
     /// pod itself.
     #[serde(skip)]
     pub made: Option<Made>,
+    /// Pods over which an operator spreads the ranks of this container's engine; zero where it does not. Never part of a
+    /// pod itself.
+    #[serde(skip)]
+    pub spread_over: u32,
 }
 
 /// The command lines that an operator gives a container.

@@ -81,14 +81,15 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
     };
     let group = reference.api_version.split('/').next().unwrap_or_default();
     let mut found = Vec::new();
-    if let Some(spec) = object.get("spec").filter(|_| !PATTERNS.contains(&group)) {
-        let known = CustomKind::of(group, &reference.kind);
+    let known = CustomKind::of(group, &reference.kind);
+    let (root, body) = body(object, group, &reference.kind);
+    if let Some(spec) = body.filter(|_| !PATTERNS.contains(&group)) {
         if known.is_some() && !spec.is_object() && !spec.is_null() {
-            return Err(count::wrong(&FieldPath::new("spec"), spec, "an object"));
+            return Err(count::wrong(&root, spec, "an object"));
         }
         let special = match (group, reference.kind.as_str()) {
             ("nvidia.com", "DynamoGraphDeployment") => dynamo::templates(spec)?,
-            (_, "VLLMRuntime" | "NIMService" | "InferenceSet" | "Workspace" | "Model") => {
+            (_, "VLLMRuntime" | "NIMService" | "NIMPipeline" | "InferenceSet" | "Workspace" | "Model") => {
                 operators::templates(&reference, object)?
             }
             ("serving.kserve.io", "LLMInferenceService") => kserve::llm::templates(&reference, spec, bases)?,
@@ -100,7 +101,7 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
                 strict: known.is_some(),
                 found: &mut found,
             };
-            walk.all(spec)?;
+            walk.all(spec, root)?;
         } else {
             found = special;
         }
@@ -109,7 +110,7 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
             ("jobset.x-k8s.io", "JobSet") => groups::job_set(spec, &mut found)?,
             ("ray.io", "RayCluster" | "RayService" | "RayJob") => {
                 ray::replicas(&reference.kind, spec, &mut found)?;
-                ray::complete(spec, &mut found);
+                ray::complete(object, spec, &mut found);
             }
             ("argoproj.io", "Rollout") => rollouts::rollout(spec, &mut found)?,
             ("serving.knative.dev", "Service") => rollouts::knative(spec, &mut found)?,
@@ -139,6 +140,18 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
     Ok((reference, found))
 }
 
+/// What of an object says which pods it makes, and where that stands: its `spec`, but a workspace of KAITO has its fields
+/// beside the metadata.
+fn body<'v>(object: &'v Value, group: &str, kind: &str) -> (FieldPath, Option<&'v Value>) {
+    let fields: &[&str] = match (group, kind) {
+        ("kaito.sh", "Workspace") => &["spec", "inference", "tuning"],
+        _ => &["spec"],
+    };
+    let found = fields.iter().find_map(|field| Some((*field, object.get(field)?)));
+    let (field, value) = found.unzip();
+    (FieldPath::new(field.unwrap_or("spec")), value)
+}
+
 /// Where the walk is.
 struct Place {
     path: FieldPath,
@@ -155,9 +168,9 @@ struct Walk<'f> {
 }
 
 impl Walk<'_> {
-    fn all(mut self, spec: &Value) -> Result<(), Malformed> {
+    fn all(mut self, spec: &Value, root: FieldPath) -> Result<(), Malformed> {
         let from = Place {
-            path: FieldPath::new("spec"),
+            path: root,
             replicas: 1,
             max: None,
             depth: 0,

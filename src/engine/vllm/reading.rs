@@ -73,7 +73,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let words = settled.as_ref().map_or(words, |settled| &settled.words);
     let wrapped = wrapper::words(start, context, words);
     let words = wrapped.as_deref().unwrap_or(words);
-    let (mut with_variables, from_variables) = {
+    let (with_variables, from_variables) = {
         let at = match entrypoint {
             Entrypoint::ApiServer => 0,
             Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
@@ -82,9 +82,6 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         let known = wrapper::variables(start, context);
         variables::put(context, words, at, known, &|option| is_flag(option, entrypoint))
     };
-    if let Some(words) = &mut with_variables {
-        wrapper::translated(start, words);
-    }
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
     let either = version.is_none() && command.words.first().is_some_and(|word| word.item.is_elsewhere());
@@ -270,7 +267,8 @@ fn memory(
         .memory(context, MemoryKind::OfTotal, FRACTION, default, unresolved)
 }
 
-fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
+/// Whether an option takes no value.
+pub(super) fn is_flag(option: &str, entrypoint: Entrypoint) -> bool {
     let newest = options::releases().len().saturating_sub(1);
     options::release(newest, entrypoint)
         .and_then(|release| release.named(option))

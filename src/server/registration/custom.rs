@@ -53,7 +53,10 @@ pub(super) const fn spots(kind: &CustomKind) -> &'static [Spot] {
         b"Rollout" | b"Service" => &[Spot::Template("spec.template")],
         b"NIMService" => &[Spot::Container("spec"), Spot::Present("spec.draResources")],
         b"Model" => &[Spot::Begins("spec.resourceProfile", "nvidia-gpu")],
-        b"DynamoGraphDeployment" => &[Spot::Services("spec.services")],
+        b"DynamoGraphDeployment" => &[
+            Spot::Services("spec.services"),
+            Spot::Each("spec.components", "podTemplate"),
+        ],
         b"VLLMRuntime" => &[Spot::Present("spec.deploymentConfig.resources.gpu")],
         _ => &[],
     }

@@ -69,6 +69,10 @@ pub(super) fn predictor(
         &["python3", "-m", "huggingfaceserver"]
     } else if runtime.contains("triton") || format == "triton" || format == "tensorrt" {
         &["tritonserver", "--model-store=/mnt/models"]
+    } else if runtime.contains("torchserve") || runtime.is_empty() && format == "pytorch" {
+        &["torchserve", "--start", "--model-store=/mnt/models/model-store"]
+    } else if runtime.contains("tensorflow") || runtime.is_empty() && format == "tensorflow" {
+        &["tensorflow_model_server", "--model_base_path=/mnt/models"]
     } else if runtime.contains("sglang") {
         &[
             "python3",

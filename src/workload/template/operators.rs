@@ -7,6 +7,8 @@ use super::super::pod::Made;
 use super::{Layout, Origin, Template, count, template_at};
 use crate::finding::FieldPath;
 
+mod nim;
+
 /// A container that an operator makes.
 #[derive(Default)]
 struct Container {
@@ -21,6 +23,10 @@ struct Container {
     max: Option<u32>,
     /// Fields of the container, each with the field of the object that it comes from.
     from: Vec<(String, FieldPath)>,
+    /// The ConfigMap that is mounted at [`CONFIG`], and the field that names it.
+    config: Option<(String, FieldPath)>,
+    /// Pods over which the ranks are spread.
+    spread_over: u32,
 }
 
 /// A word of a command line, and the field of the object that it comes from.
@@ -30,45 +36,72 @@ fn own(word: impl Into<String>) -> Word {
     Word(word.into(), None)
 }
 
+/// Where KAITO mounts its own configuration.
+const CONFIG: &str = "/mnt/config";
+
 pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Template>, Malformed> {
     let group = reference.api_version.split('/').next().unwrap_or_default();
-    let container = match (group, reference.kind.as_str()) {
+    let made = match (group, reference.kind.as_str()) {
         ("production-stack.vllm.ai", "VLLMRuntime") => vllm_runtime(object)?,
-        ("apps.nvidia.com", "NIMService") => nim_service(reference, object)?,
+        ("apps.nvidia.com", "NIMService") => nim::service(&reference.name, object, &FieldPath::new("spec"))?,
+        ("apps.nvidia.com", "NIMPipeline") => return nim::pipeline(reference, object),
         ("kaito.sh", "InferenceSet") => kaito(object, "spec.template.")?,
-        ("kaito.sh", "Workspace") => kaito(object, "")?,
+        // Its fields stand beside the metadata.
+        ("kaito.sh", "Workspace") => {
+            let (field, made) = if at(object, "tuning").1.is_some() {
+                ("tuning", tuning(object)?)
+            } else {
+                ("inference", kaito(object, "")?)
+            };
+            let path = FieldPath::new(field);
+            return made
+                .into_iter()
+                .map(|made| template(reference, made, &path))
+                .collect();
+        }
         ("kubeai.org", "Model") => kubeai(object)?,
         _ => None,
     };
-    let Some(made) = container else {
-        return Ok(Vec::new());
-    };
-    let pod = json!({"containers": [{
+    let path = FieldPath::new("spec");
+    made.into_iter()
+        .map(|made| template(reference, made, &path))
+        .collect()
+}
+
+/// The template of a container, for which the part of the object at `path` stands.
+fn template(reference: &ObjectRef, made: Container, path: &FieldPath) -> Result<Template, Malformed> {
+    let mut container = json!({
         "name": made.name,
         "image": made.image,
         "resources": made.resources,
         "env": made.env,
-    }]});
-    let path = FieldPath::new("spec");
-    let mut layout = Layout::bare(&path);
+    });
+    let mut volumes = Value::Null;
+    let mut layout = Layout::bare(path);
+    let mut put =
+        |field: &str, origin: &FieldPath| layout.put(FieldPath::new(field), Origin::own(origin.clone()));
     // The operator's container stands nowhere.
     for field in ["", ".command", ".args"] {
-        layout.put(
-            FieldPath::new(format!("spec.containers[0]{field}")),
-            Origin::own(path.clone()),
-        );
+        put(&format!("spec.containers[0]{field}"), path);
     }
-    for (field, origin) in made.from {
-        layout.put(
-            FieldPath::new(format!("spec.containers[0].{field}")),
-            Origin::own(origin),
-        );
+    for (field, origin) in &made.from {
+        put(&format!("spec.containers[0].{field}"), origin);
+    }
+    if let Some((name, origin)) = &made.config {
+        container["volumeMounts"] = json!([{"name": "config", "mountPath": CONFIG}]);
+        volumes = json!([{"name": "config", "configMap": {"name": name}}]);
+        put("spec.containers[0].volumeMounts", origin);
+        put("spec.volumes", origin);
     }
     layout.opened_by(&format!("the operator of {} adds to its pods", reference.kind));
-    let mut template = template_at(&pod, None, &path, true, made.desired).map_err(|malformed| {
+    let pod = json!({"containers": [container], "volumes": volumes});
+    let mut template = template_at(&pod, None, path, true, made.desired).map_err(|malformed| {
         // What the object says stands elsewhere in it.
-        let below = malformed.path.strip_prefix("spec.").unwrap_or(&malformed.path);
-        let field = FieldPath::new("spec").field(below);
+        let below = malformed
+            .path
+            .strip_prefix(path.as_str())
+            .unwrap_or(&malformed.path);
+        let field = FieldPath::new("spec").field(below.trim_start_matches('.'));
         Malformed {
             path: layout.origin(&field).path.to_string(),
             ..malformed
@@ -76,7 +109,11 @@ pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Tem
     })?;
     template.max = made.max;
     template.layout = layout;
-    if let (Some(commands), Some(container)) = (made.commands, template.pod.spec.containers.first_mut()) {
+    let Some(container) = template.pod.spec.containers.first_mut() else {
+        return Ok(template);
+    };
+    container.spread_over = made.spread_over;
+    if let Some(commands) = made.commands {
         let mut told = Made {
             by: made.by.to_owned(),
             ..Made::default()
@@ -93,7 +130,7 @@ pub(super) fn templates(reference: &ObjectRef, object: &Value) -> Result<Vec<Tem
         }
         container.made = Some(told);
     }
-    Ok(vec![template])
+    Ok(template)
 }
 
 /// The field at a path and what it holds.
@@ -183,12 +220,12 @@ fn vllm_runtime(object: &Value) -> Result<Option<Container>, Malformed> {
         commands: Some(vec![words]),
         by: "the operator of production-stack makes the command line from the object",
         desired: number(object, "spec.deploymentConfig.replicas")?.unwrap_or(1),
-        max: None,
         from: moved(&[
             ("image", "spec.deploymentConfig.image"),
             ("resources", "spec.deploymentConfig.resources"),
             ("env", "spec.vllmConfig.env"),
         ]),
+        ..Container::default()
     }))
 }
 
@@ -201,39 +238,6 @@ fn moved(fields: &[(&str, &str)]) -> Vec<(String, FieldPath)> {
         .iter()
         .map(|(field, path)| ((*field).to_owned(), FieldPath::new(*path)))
         .collect()
-}
-
-/// NIM Operator: the image starts by itself, with the variables of the object.
-fn nim_service(reference: &ObjectRef, object: &Value) -> Result<Option<Container>, Malformed> {
-    let Some(repository) = text(object, "spec.image.repository")? else {
-        return Ok(None);
-    };
-    let tag = text(object, "spec.image.tag")?;
-    let mut resources = match at(object, "spec.resources") {
-        (_, None) => json!({}),
-        (_, Some(resources @ Value::Object(_))) => resources.clone(),
-        (path, Some(other)) => return Err(count::wrong(&path, other, "an object")),
-    };
-    if at(object, "spec.draResources").1.is_some() {
-        resources["claims"] = json!([{"name": "gpu"}]);
-    }
-    // An autoscaler starts from its least.
-    let scaled = at(object, "spec.scale.enabled").1 == Some(&Value::Bool(true));
-    let least = number(object, "spec.scale.hpa.minReplicas")?.filter(|_| scaled);
-    Ok(Some(Container {
-        name: format!("{}-ctr", reference.name),
-        image: tag.map_or_else(|| repository.to_owned(), |tag| format!("{repository}:{tag}")),
-        resources,
-        env: copied(object, "spec.env"),
-        desired: number(object, "spec.replicas")?.or(least).unwrap_or(1),
-        max: number(object, "spec.scale.hpa.maxReplicas")?,
-        from: moved(&[
-            ("image", "spec.image"),
-            ("resources", "spec.resources"),
-            ("env", "spec.env"),
-        ]),
-        ..Container::default()
-    }))
 }
 
 /// KAITO: a preset, whose options are the operator's.
@@ -250,8 +254,18 @@ fn kaito(object: &Value, below: &str) -> Result<Option<Container>, Malformed> {
         || "nvidia.com/gpu".to_owned(),
         |profile| format!("nvidia.com/mig-{profile}"),
     );
+    let config_at = format!("{below}inference.config");
+    let config = text(object, &config_at)?;
+    let file = match config {
+        Some(_) => format!(" --kaito-config-file={CONFIG}/inference_config.yaml"),
+        None => String::new(),
+    };
     let script =
-        format!("python3 /workspace/vllm/inference_api.py --model={preset} $(options of the preset)");
+        format!("python3 /workspace/vllm/inference_api.py --model={preset} $(options of the preset){file}");
+    let desired = match number(object, "spec.replicas")? {
+        Some(replicas) => replicas,
+        None => number(object, "resource.count")?.unwrap_or(1),
+    };
     Ok(Some(Container {
         name: "workspace".to_owned(),
         resources: json!({"limits": {resource: "1"}}),
@@ -261,7 +275,27 @@ fn kaito(object: &Value, below: &str) -> Result<Option<Container>, Malformed> {
             Word(script, Some(FieldPath::new(name))),
         ]]),
         by: "KAITO makes the command line from its preset",
-        desired: number(object, "spec.replicas")?.unwrap_or(1),
+        desired,
+        config: config.map(|name| (name.to_owned(), FieldPath::new(config_at))),
+        ..Container::default()
+    }))
+}
+
+/// KAITO: a model is trained further by a script of its own, which Accelerate starts.
+fn tuning(object: &Value) -> Result<Option<Container>, Malformed> {
+    if text(object, "tuning.preset.name")?.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Container {
+        name: "workspace".to_owned(),
+        resources: json!({"limits": {"nvidia.com/gpu": "1"}}),
+        commands: Some(vec![
+            ["accelerate", "launch", "/workspace/tfs/fine_tuning.py"]
+                .map(own)
+                .into(),
+        ]),
+        by: "KAITO makes the command line from its preset",
+        desired: 1,
         ..Container::default()
     }))
 }
@@ -323,5 +357,6 @@ fn kubeai(object: &Value) -> Result<Option<Container>, Malformed> {
         desired,
         max: number(object, "spec.maxReplicas")?,
         from,
+        ..Container::default()
     }))
 }

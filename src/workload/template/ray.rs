@@ -4,7 +4,7 @@
 use serde_json::Value;
 
 use super::super::controller::Malformed;
-use super::super::pod::{Container, Made};
+use super::super::pod::{Container, EnvVar, Made};
 use super::{Origin, Scale, Surge, Template, count};
 use crate::finding::FieldPath;
 
@@ -12,6 +12,9 @@ mod serve;
 
 /// Engines of one pod that are written out; a reader gives up below that.
 const MOST_ENGINES: usize = 64;
+
+/// Says that a container's own command stands, without the start of Ray.
+const OVERWRITE: &str = "ray.io/overwrite-container-cmd";
 
 /// Sets how many pods each group makes: the head one, a group of workers its replicas within its bounds, each of
 /// `numOfHosts` pods; none while the cluster or the group is suspended.
@@ -97,7 +100,7 @@ fn beside_the_old(spec: &Value, own: &FieldPath, found: &mut [Template]) -> Resu
 }
 
 /// Adds what KubeRay makes of the first container of each group.
-pub(super) fn complete(spec: &Value, found: &mut [Template]) {
+pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
     let config = spec.get("serveConfigV2").and_then(Value::as_str);
     let (engines, unread) = match config.map(serve::engines) {
         Some(Ok(engines)) => (engines, None),
@@ -110,6 +113,10 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
         .filter(|template| is_head(template))
         .filter_map(|template| template.pod.spec.containers.first())
         .any(|container| !line(container).is_empty());
+    let of_object = object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations")?.get(OVERWRITE))
+        .is_some_and(|text| text == "true");
     let reason = "KubeRay makes the command line";
     for template in found {
         let head = is_head(template);
@@ -117,14 +124,11 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
             .pod
             .metadata
             .annotations
-            .get("ray.io/overwrite-container-cmd")
+            .get(OVERWRITE)
             .is_some_and(|text| text == "true");
         let Some(container) = template.pod.spec.containers.first_mut() else {
             continue;
         };
-        if overwritten {
-            continue;
-        }
         let asks = !container.resources.limits.is_empty()
             && container.resources.limits.keys().any(|name| name.contains("gpu"));
         let own = line(container);
@@ -133,6 +137,20 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
         } else {
             "ray start --address=head:6379"
         };
+        if overwritten || of_object {
+            // The start of Ray is a variable, which the command may use; it stands nowhere.
+            let list = FieldPath::new("spec").field("containers").index(0);
+            let whole = template.layout.origin(&list);
+            template
+                .layout
+                .put(list.field("env").index(container.env.len()), whole);
+            container.env.push(EnvVar {
+                name: "KUBERAY_GEN_RAY_START_CMD".to_owned(),
+                value: Some(start.to_owned()),
+                value_from: None,
+            });
+            continue;
+        }
         let mut made = Made {
             by: reason.to_owned(),
             ..Made::default()
@@ -154,6 +172,8 @@ pub(super) fn complete(spec: &Value, found: &mut [Template]) {
             ];
         } else if head || head_runs || !engines.is_empty() {
             made.commands = vec![start.split(' ').map(str::to_owned).collect()];
+        } else if config.is_some() {
+            "the application of serveConfigV2 runs there, and its code is not read".clone_into(&mut made.by);
         } else {
             "a Ray worker runs what is submitted to the cluster later".clone_into(&mut made.by);
         }

@@ -13,7 +13,8 @@ pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
         u32::try_from(int).unwrap_or(u32::MAX)
     };
     let (tensor, pipeline, data) = (size("--tp-size"), size("--pp-size"), size("--dp-size"));
-    let nodes = size("--nnodes");
+    // An operator that spreads the ranks says so to the engine itself.
+    let nodes = size("--nnodes").max(context.placed.container.spread_over);
     let replicas = if parsed.flag("--enable-dp-attention") {
         1
     } else {

@@ -84,9 +84,36 @@ fn readings(
                 .filter(|words| !words.is_empty())
         }),
     };
+    let own_command = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    let program = arguments_are_a_program(container);
+    // Arguments that are a program and its own are run as one by images that are not the projects' own servers.
+    if !own_command
+        && program
+        && stated_entrypoint.is_none()
+        && by_image.is_some_and(|reader| !reader.is_own_server(&image))
+    {
+        entrypoint = Some(vec![Cow::Borrowed(RUNS_ARGUMENTS)]);
+    }
+    // To an image that runs its arguments, options alone are none; what was meant is read.
+    let meant = !own_command
+        && entrypoint.as_deref() == Some(&[Cow::Borrowed(RUNS_ARGUMENTS)])
+        && container
+            .args
+            .as_ref()
+            .and_then(|args| args.first())
+            .is_some_and(|first| first.starts_with('-'));
+    if meant {
+        entrypoint = by_image.map(|reader| default_entrypoint(reader.engine()));
+    }
     // Options that no other engine has, given to an image whose entrypoint is not known.
-    let guessed =
-        entrypoint.is_none() && by_image.is_none() && container.made.is_none() && has_vllm_options(container);
+    let guessed = entrypoint.is_none()
+        && by_image.is_none()
+        && container.made.is_none()
+        && !program
+        && has_vllm_options(container);
     if guessed {
         entrypoint = Some(default_entrypoint(Engine::Vllm));
     }
@@ -111,12 +138,12 @@ fn readings(
             }
         }
     }
-    // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.
+    // An engine that joins another one's ranks (a Ray worker) is none of its own beside it, and a client is none at all.
     if readings
         .iter()
         .any(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker))
     {
-        readings.retain(|reading| reading.engine != Engine::RayWorker);
+        readings.retain(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker));
     }
     if readings.is_empty() {
         readings.extend(whole_line_in_one_word(&context));
@@ -138,10 +165,48 @@ fn readings(
             });
         }
     }
+    if meant {
+        for reading in &mut readings {
+            reading.starts = Starts::No;
+            reading.resolvable = Resolvable::Partial;
+            reading.without_edits();
+            reading.unresolved.push(Unresolved {
+                field: "argv".to_owned(),
+                reason:
+                    "the image runs its arguments as a program, and they are options only; name the program"
+                        .to_owned(),
+                decides_memory: false,
+            });
+        }
+    }
     if explains {
         readings.iter_mut().for_each(provenance::complete);
     }
     readings
+}
+
+/// The entrypoint of an image that runs its arguments as a program.
+pub(super) const RUNS_ARGUMENTS: &str = "exec";
+
+/// Whether a container's arguments begin with a program that starts an engine, or with a shell and its script.
+fn arguments_are_a_program(container: &Container) -> bool {
+    let Some(args) = &container.args else {
+        return false;
+    };
+    let mut words: Vec<Word<'_>> = args.iter().map(|text| Word::literal(text)).collect();
+    prefix::strip(&mut words, &mut Vec::new());
+    let is_shell = |words: &[Word<'_>]| {
+        let text = |index: usize| words.get(index).map_or("", |word| &*word.text);
+        matches!(prefix::base_name(text(0)), "sh" | "bash") && words.len() > 1
+    };
+    if is_shell(&words) {
+        return true;
+    }
+    let command = Command {
+        words,
+        ..Command::default()
+    };
+    reader_of(&command).is_some()
 }
 
 fn has_vllm_options(container: &Container) -> bool {
@@ -327,7 +392,7 @@ fn unknown(context: &Context<'_>, reason: String) -> Reading {
 
 /// Programs of the shell's daily use, which take no device memory.
 fn is_harmless(command: &Command<'_>) -> bool {
-    const NAMES: [&str; 58] = [
+    const NAMES: [&str; 63] = [
         "[",
         "apk",
         "apt",
@@ -339,6 +404,7 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "cat",
         "chmod",
         "chown",
+        "command",
         "cp",
         "curl",
         "cut",
@@ -347,11 +413,13 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "dirname",
         "echo",
         "env",
+        "exec",
         "find",
         "free",
         "git",
         "grep",
         "gsutil",
+        "hash",
         "head",
         "hf",
         "hostname",
@@ -383,6 +451,8 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "tar",
         "tee",
         "touch",
+        "type",
+        "uv",
         "wget",
         "which",
         "xargs",

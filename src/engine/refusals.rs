@@ -28,7 +28,18 @@ pub(super) fn several_words(context: &Context<'_>, line: &LineView<'_, '_>) -> O
             }
         }
     }
-    None
+    // A variable, perhaps in quotes of a script, that stands for several words.
+    let at = line.words.iter().position(|word| word.is_part)?;
+    let word = &line.words[at];
+    let parts = line.words[at..]
+        .iter()
+        .take_while(|part| part.is_part && part.item == word.item);
+    let parts: Vec<&str> = parts.map(|part| &*part.text).collect();
+    let shown: String = parts.join(" ").chars().take(80).collect();
+    let message = format!(
+        "{shown:?} is one argument to the engine, not several; give each word as an argument of its own"
+    );
+    Some(Finding::new(Code::Vg104, word.item.path(&context.path), message))
 }
 
 /// Whether an item begins like an option and goes on after a space.
@@ -54,13 +65,8 @@ fn option_name(text: &str) -> &str {
 
 /// The words that were meant, where an item holds several; `None` where each item is one.
 pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bool) -> Option<Vec<Word<'w>>> {
-    let whole =
-        |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
     let splits = |word: &Word<'_>| {
-        word.certainty == Certainty::Known
-            && whole(word)
-            && holds_several(&word.text)
-            && is_option(option_name(&word.text))
+        word.certainty == Certainty::Known && holds_several(&word.text) && is_option(option_name(&word.text))
     };
     if !words.iter().any(splits) {
         return None;
@@ -73,6 +79,7 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bo
                 out.push(Word {
                     text: Cow::Owned(part.to_owned()),
                     span: None,
+                    is_part: true,
                     ..word.clone()
                 });
             }

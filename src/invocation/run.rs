@@ -20,6 +20,7 @@ mod list;
 mod parameters;
 mod pattern;
 mod repeat;
+mod substitute;
 mod variable;
 mod written;
 
@@ -64,6 +65,10 @@ pub(super) struct Runner<'a, 'e> {
     loop_in_doubt: bool,
     /// What the last command wrote to the pipe.
     piped: Option<written::Text>,
+    /// Brackets that the command at hand stands in: what ends there ends a shell of its own.
+    subshells: u32,
+    /// The here-document or here-string that `read` reads.
+    here: Option<String>,
 }
 
 /// Looks up a file of the container.
@@ -117,6 +122,8 @@ impl<'a, 'e> Runner<'a, 'e> {
             loops: 0,
             loop_in_doubt: false,
             piped: None,
+            subshells: 0,
+            here: None,
         }
     }
 
@@ -138,7 +145,15 @@ impl<'a, 'e> Runner<'a, 'e> {
         mut variables: Vec<(String, Option<String>)>,
         conditional: bool,
     ) {
-        prefix::strip(&mut words, &mut variables);
+        let before = prefix::strip(&mut words, &mut variables);
+        // `ray symmetric-run … -- PROGRAM`: this node joins a group before the program starts.
+        if let Some(at) = before.iter().position(|word| base_name(&word.text) == "ray") {
+            self.commands.push(Command {
+                words: before[at..].to_vec(),
+                conditional: conditional || self.doubtful,
+                ..Command::default()
+            });
+        }
         let Some(first) = words.first() else { return };
         let shell = first.certainty == Certainty::Known
             && matches!(

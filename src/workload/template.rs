@@ -12,6 +12,7 @@ use crate::finding::FieldPath;
 
 mod bases;
 mod dynamo;
+pub(crate) mod groups;
 mod kserve;
 mod merge;
 mod operators;
@@ -95,8 +96,8 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
             found = special;
         }
         match reference.kind.as_str() {
-            "LeaderWorkerSet" => group_size(spec, &mut found),
             "RayCluster" | "RayService" | "RayJob" => ray::complete(spec, &mut found),
+            "DynamoGraphDeployment" | "DynamoComponentDeployment" => dynamo::over_nodes(spec, &mut found),
             _ => {}
         }
     }
@@ -128,6 +129,7 @@ fn walk(value: &Value, place: &Place, found: &mut Vec<Template>) -> Result<(), M
     }
     match value {
         Value::Object(map) => {
+            let before = found.len();
             let own = number(map, &["replicas", "parallelism", "minReplicas"]).unwrap_or(1);
             let replicas = place.replicas.saturating_mul(own);
             let max = number(map, &["maxReplicas"]).or(place.max);
@@ -162,6 +164,7 @@ fn walk(value: &Value, place: &Place, found: &mut Vec<Template>) -> Result<(), M
                 };
                 walk(inner, &below, found)?;
             }
+            groups::complete(map, place.path.as_str(), &mut found[before..]);
         }
         Value::Array(items) => {
             for (index, inner) in items.iter().enumerate() {
@@ -179,10 +182,14 @@ fn walk(value: &Value, place: &Place, found: &mut Vec<Template>) -> Result<(), M
     Ok(())
 }
 
-/// A list of containers: each has a name, and says what it runs.
+/// A list of containers: each has a name, which Knative gives where it is left out, and says what it runs.
 fn is_containers(list: &Value) -> bool {
     let is = |container: &Value| {
-        container.get("name").is_some_and(Value::is_string)
+        let named = container.get("name").map_or_else(
+            || container.get("image").is_some_and(Value::is_string),
+            Value::is_string,
+        );
+        named
             && ["image", "command", "args", "env", "envFrom", "resources"]
                 .iter()
                 .any(|field| container.get(field).is_some())
@@ -218,20 +225,4 @@ fn template_at(
         desired,
         max,
     })
-}
-
-/// Of each group one pod is the leader, and the others are workers.
-fn group_size(spec: &Value, found: &mut [Template]) {
-    let group = spec.get("leaderWorkerTemplate");
-    let size = group
-        .and_then(|group| group.get("size"))
-        .and_then(Value::as_u64)
-        .map_or(1, |size| u32::try_from(size).unwrap_or(u32::MAX));
-    let led = group.is_some_and(|group| group.get("leaderTemplate").is_some());
-    for template in found {
-        if template.path.as_str().ends_with("workerTemplate") {
-            let workers = if led { size.saturating_sub(1) } else { size };
-            template.desired = template.desired.saturating_mul(workers);
-        }
-    }
 }

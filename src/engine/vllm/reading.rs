@@ -58,9 +58,21 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         Err(name) => {
             let mut reading = context.blank(Engine::None, MemoryKind::None);
             reading.command = Some(name);
+            reading.parallelism.devices = 0;
             return context.finish(command, reading);
         }
     };
+    if start == Start::Wrapper(wrapper::HUGGINGFACE)
+        && let Some(model) = wrapper::without_vllm(words)
+    {
+        let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
+        reading.memory.source = MemorySource::EngineAuto;
+        reading.command = Some(name);
+        reading.model = model;
+        reading.parallelism.devices = context.slots().unwrap_or(1);
+        reading.findings.extend(context.floating_image());
+        return context.finish(command, reading);
+    }
     let words = match (start, entrypoint) {
         // The subcommand of a program that takes the options without the parser of `serve`.
         (Start::Cli, Entrypoint::ApiServer) => words.get(1..).unwrap_or_default(),
@@ -156,8 +168,17 @@ fn subcommand(start: Start, words: &[Word<'_>]) -> Result<(String, Entrypoint, b
     match start {
         Start::ApiServer => Ok(("api-server".to_owned(), Entrypoint::ApiServer, false)),
         Start::RunBatch => Ok(("run-batch".to_owned(), Entrypoint::ApiServer, true)),
+        Start::Client => Err("bench serve".to_owned()),
         Start::Wrapper(name) => Ok((name.to_owned(), Entrypoint::ApiServer, true)),
         Start::Cli => match (word(0), word(1)) {
+            ("-v" | "--version" | "-h" | "--help", _) => Err(word(0).to_owned()),
+            // Only as the last word: before, it may be the value of an option.
+            _ if words
+                .last()
+                .is_some_and(|word| matches!(&*word.text, "-h" | "--help")) =>
+            {
+                Err(format!("{} --help", word(0)))
+            }
             ("chat" | "complete" | "collect-env", _) => Err(word(0).to_owned()),
             ("launch", _) => Err(format!("launch {}", word(1))),
             ("bench", "latency" | "throughput" | "startup") => {

@@ -246,6 +246,29 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
     kept
 }
 
+/// Whether huggingfaceserver is told to serve without vLLM (`--backend=huggingface`), in Python code of its own; with the
+/// model, where that is named.
+pub(super) fn without_vllm(words: &[Word<'_>]) -> Option<Option<String>> {
+    let value = |name: &str| {
+        let found = words.iter().enumerate().rev().find_map(|(index, word)| {
+            let rest = word.text.strip_prefix(name)?;
+            match rest.strip_prefix('=') {
+                Some(value) => Some((value, word)),
+                None if rest.is_empty() => words.get(index + 1).map(|next| (&*next.text, next)),
+                None => None,
+            }
+        });
+        found
+            .filter(|(_, word)| word.certainty == Certainty::Known)
+            .map(|(value, _)| value)
+    };
+    (value("--backend") == Some("huggingface")).then(|| {
+        value("--model_id")
+            .or_else(|| value("--model_dir"))
+            .map(str::to_owned)
+    })
+}
+
 /// Options of the wrapper itself.
 const OWN: [&str; 4] = ["--model_id", "--model_dir", "--model_name", "--max_model_len"];
 

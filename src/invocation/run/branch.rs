@@ -22,8 +22,17 @@ enum Outcome {
     Open,
 }
 
-/// One `if` or loop that is open.
+/// A group that is open: how the command before it ended, and the operator between them.
+#[derive(Clone, Copy)]
+struct Group {
+    last: Outcome,
+    operator: &'static str,
+    negated: bool,
+}
+
+/// One `if`, loop or group that is open.
 struct Branch {
+    group: Option<Group>,
     /// Whether what is around it runs.
     around: Run,
     /// Whether the present section runs.
@@ -58,6 +67,7 @@ impl Flow {
     pub(super) fn begin(&mut self) {
         let around = self.enclosing();
         self.branches.push(Branch {
+            group: None,
             around,
             section: Run::Yes,
             taken: Run::No,
@@ -70,6 +80,7 @@ impl Flow {
     pub(super) fn begin_loop(&mut self) {
         let around = self.enclosing();
         self.branches.push(Branch {
+            group: None,
             around,
             section: Run::Perhaps,
             taken: Run::Perhaps,
@@ -77,6 +88,42 @@ impl Flow {
             in_loop: true,
         });
         self.operator = "";
+    }
+
+    /// `{` or `(`: what stands in it runs where a single command would.
+    pub(super) fn begin_group(&mut self) {
+        let group = Group {
+            last: self.last,
+            operator: self.operator,
+            negated: self.negated,
+        };
+        self.branches.push(Branch {
+            group: Some(group),
+            around: self.runs(),
+            section: Run::Yes,
+            taken: Run::Yes,
+            is_loop: false,
+            in_loop: self.in_loop(),
+        });
+        self.after("");
+    }
+
+    /// `}` or `)`; one that closes nothing is passed over.
+    pub(super) fn end_group(&mut self) {
+        let Some(group) = self.branches.last().and_then(|branch| branch.group) else {
+            return;
+        };
+        let around = self.branches.pop().map_or(Run::Yes, |branch| branch.around);
+        let inner = self.last;
+        self.operator = group.operator;
+        self.negated = group.negated;
+        match around {
+            Run::No => self.last = group.last,
+            Run::Perhaps => self.step(true),
+            // A group of questions answers as its last one does.
+            Run::Yes if !group.negated => self.last = inner,
+            Run::Yes => self.step(false),
+        }
     }
 
     /// The question is answered; its branch begins.

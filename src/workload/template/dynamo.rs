@@ -38,7 +38,9 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
             .unwrap_or_default();
         pod["containers"] = list.into_iter().chain([main]).collect();
         let replicas = service.get("replicas").and_then(Value::as_u64).unwrap_or(1);
-        let desired = u32::try_from(replicas).unwrap_or(u32::MAX);
+        let desired = u32::try_from(replicas)
+            .unwrap_or(u32::MAX)
+            .saturating_mul(nodes_of(service).unwrap_or(1));
         let mut template = template_at(&pod, None, &path, desired, None)?;
         if let Some(main) = template.pod.spec.containers.last_mut() {
             let command = main.command.clone().unwrap_or_default();
@@ -73,6 +75,110 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
         found.push(template);
     }
     Ok(found)
+}
+
+/// Nodes of one replica, where there are several.
+fn nodes_of(component: &Value) -> Option<u32> {
+    let nodes = component.pointer("/multinode/nodeCount")?.as_u64()?;
+    u32::try_from(nodes).ok().filter(|nodes| *nodes > 1)
+}
+
+/// What the operator adds to the command line of an engine that spans nodes
+/// (`deploy/operator/internal/dynamo/backend_vllm.go` and `backend_sglang.go` of ai-dynamo/dynamo).
+pub(super) fn over_nodes(spec: &Value, found: &mut [Template]) {
+    for template in found {
+        let path = template.path.to_string();
+        let Some((nodes, template)) = component_of(spec, &path).and_then(nodes_of).zip(Some(template)) else {
+            continue;
+        };
+        for container in &mut template.pod.spec.containers {
+            let gpus = container.resources.limits.get("nvidia.com/gpu");
+            let gpus = gpus.and_then(|gpus| gpus.0.parse::<u64>().ok()).unwrap_or(1);
+            let mut words = match container.made.take() {
+                Some(made) => made.commands.into_iter().next().unwrap_or_default(),
+                None => {
+                    let written = container.command.iter().chain(&container.args);
+                    written.flatten().cloned().collect()
+                }
+            };
+            let over =
+                [("dynamo.vllm", false), ("dynamo.sglang", true)]
+                    .into_iter()
+                    .any(|(module, always)| {
+                        let flags = flags(&words, nodes, gpus, always);
+                        flags.is_some_and(|flags| insert(&mut words, module, &flags))
+                    });
+            if over || container.command.is_none() {
+                container.made = Some(Made {
+                    commands: vec![words],
+                    by: "the Dynamo operator makes the command line".to_owned(),
+                    ..Made::default()
+                });
+            }
+        }
+    }
+}
+
+/// The service or component that a template belongs to.
+fn component_of<'v>(spec: &'v Value, path: &str) -> Option<&'v Value> {
+    if let Some(rest) = path.strip_prefix("spec.components[") {
+        let index: usize = rest.split(']').next()?.parse().ok()?;
+        return spec.get("components")?.get(index);
+    }
+    match path.strip_prefix("spec.services.") {
+        Some(name) => spec.get("services")?.get(name),
+        None => Some(spec),
+    }
+}
+
+/// Options for an engine whose ranks do not fit the `gpus` of one node: those of a node of many where its ranks are one
+/// group, and the replicas of this node where they are several.
+fn flags(words: &[String], nodes: u32, gpus: u64, always: bool) -> Option<String> {
+    let spread = format!("--nnodes {nodes} --node-rank 0");
+    if always {
+        return Some(spread);
+    }
+    let written: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
+    let size = |name: &str| {
+        let value = written.iter().enumerate().find_map(|(index, word)| {
+            let rest = word.strip_prefix(name)?;
+            match rest.strip_prefix('=') {
+                Some(value) => Some(value),
+                None if rest.is_empty() => written.get(index + 1).copied(),
+                None => None,
+            }
+        });
+        value
+            .and_then(|value| value.parse::<u64>().ok())
+            .unwrap_or(1)
+            .max(1)
+    };
+    let ranks = size("--tensor-parallel-size").saturating_mul(size("--pipeline-parallel-size"));
+    if ranks > gpus {
+        return Some(format!("--distributed-executor-backend mp {spread}"));
+    }
+    let replicas = size("--data-parallel-size");
+    (ranks.saturating_mul(replicas) > gpus).then(|| format!("--data-parallel-size-local {}", gpus / ranks))
+}
+
+/// Puts options behind the module of a command line or of a script; false where it starts another one.
+fn insert(words: &mut Vec<String>, module: &str, flags: &str) -> bool {
+    if let Some(at) = words.iter().position(|word| word == module) {
+        let flags = flags.split(' ').map(str::to_owned);
+        words.splice(at + 1..=at, flags);
+        return true;
+    }
+    let script = words.iter_mut().find_map(|word| {
+        let at = word.find(module)? + module.len();
+        word[at..].starts_with(char::is_whitespace).then_some((word, at))
+    });
+    match script {
+        Some((word, at)) => {
+            word.insert_str(at, &format!(" {flags}"));
+            true
+        }
+        None => false,
+    }
 }
 
 /// `python3 components/main.py` in the folder of a back end is that back end's module.

@@ -89,6 +89,8 @@ impl Start {
                 Some(Self::ApiServer)
             }
             Program::Module("vllm.entrypoints.openai.run_batch") => Some(Self::RunBatch),
+            // The console script, handed to an interpreter.
+            Program::PythonFile(path) if path.ends_with("/bin/vllm") => Some(Self::Cli),
             Program::PythonFile(path) if path.ends_with("entrypoints/openai/api_server.py") => {
                 Some(Self::ApiServer)
             }

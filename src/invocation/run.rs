@@ -158,7 +158,7 @@ impl<'a, 'e> Runner<'a, 'e> {
         let shell = first.certainty == Certainty::Known
             && matches!(
                 base_name(&first.text),
-                "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh"
+                "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh" | "su"
             );
         if shell && let Some(at) = script_index(&words) {
             self.script = true;
@@ -175,6 +175,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             self.positional = outer;
             return;
         }
+        let shell = shell && base_name(&words[0].text) != "su";
         if let Some((at, text)) = self.script_file(&words, shell) {
             self.script = true;
             if self.depth >= DEEPEST {
@@ -299,6 +300,13 @@ fn bare_text(token: &Token) -> Option<&str> {
 
 /// The index of the script of `sh -c SCRIPT`; `None` where the shell runs a file.
 fn script_index(words: &[Word<'_>]) -> Option<usize> {
+    // `su USER -c SCRIPT`: the user may stand before the options.
+    if words.first().is_some_and(|first| base_name(&first.text) == "su") {
+        let at = words
+            .iter()
+            .position(|word| matches!(&*word.text, "-c" | "--command"))?;
+        return (at + 1 < words.len()).then_some(at + 1);
+    }
     let mut index = 1;
     let mut command = false;
     while let Some(word) = words.get(index) {

@@ -45,6 +45,9 @@ fn what_stands_beside_the_engine_changes_nothing() {
         format!("test -d /models || (echo missing; exit 1)\n{SERVE}"),
         format!("{{ {SERVE}; }} 2>&1 | tee /log"),
         format!("({SERVE})"),
+        format!("su app -c '{SERVE}'"),
+        format!("su -s /bin/bash - app --command '{SERVE}'"),
+        SERVE.replace("vllm", "python3 /usr/local/bin/vllm"),
         format!("while true; do {SERVE}; sleep 5; done"),
         format!("{SERVE} &\nPID=$!\ntrap 'kill $PID' TERM\nwait $PID"),
         format!("vllm bench serve --model m & {SERVE}"),
@@ -125,6 +128,32 @@ fn words_come_from_files_texts_and_slices() {
     ] {
         let read = script(text, &[]);
         assert_eq!(read, ["vllm m - unresolved 1/1/1=1 unknown"], "{text}");
+    }
+}
+
+#[test]
+fn questions_in_several_parts_are_answered() {
+    for (question, expected) in [
+        ("[[ -n \"$U\" && \"$U\" != none ]]", FOUND),
+        ("[[ -z \"$U\" || \"$U\" == 0.4 ]]", FOUND),
+        ("[[ -z \"$U\" && -f /x || \"$U\" == 0.* ]]", FOUND),
+        ("[ -n \"$U\" -a \"$U\" != none ]", FOUND),
+        ("[ \"$U\" = none -o \"$U\" = 0.4 ]", FOUND),
+        (
+            "[[ -n \"$U\" && \"$U\" == none ]]",
+            "vllm m 0.9 default 1/1/1=1 yes",
+        ),
+        ("[[ -z \"$U\" || -f /x ]]", "vllm m - unresolved 1/1/1=1 unknown"),
+        (
+            "[[ ( -n \"$U\" ) && -n \"$U\" ]]",
+            "vllm m - unresolved 1/1/1=1 unknown",
+        ),
+        ("[ -f /x -a -n \"$U\" ]", "vllm m - unresolved 1/1/1=1 unknown"),
+    ] {
+        let text = format!(
+            "A=; if {question}; then A=\"--gpu-memory-utilization $U --seed 1\"; fi; vllm serve m $A"
+        );
+        assert_eq!(script(&text, &[]), [expected], "{question}");
     }
 }
 

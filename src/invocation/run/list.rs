@@ -209,7 +209,11 @@ impl<'a> Runner<'a, '_> {
         let conditional = run == Run::Perhaps;
         let name = command.first().and_then(bare_text).unwrap_or_default();
         if matches!(name, "[" | "[[" | "test") {
-            let answer = if long { None } else { self.question(command, site) };
+            let answer = if long {
+                self.joined_question(command, site)
+            } else {
+                self.question(command, site)
+            };
             flow.answer(answer, conditional);
             return Next::On;
         }

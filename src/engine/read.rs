@@ -70,7 +70,7 @@ fn readings(
         None => reader.entrypoint(&image).is_some(),
     });
     let stated_entrypoint = rule.filter(|rule| !rule.entrypoint.is_empty());
-    let mut entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
+    let entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
         Some(rule) => Some(
             rule.entrypoint
                 .iter()
@@ -84,39 +84,13 @@ fn readings(
                 .filter(|words| !words.is_empty())
         }),
     };
-    let own_command = container
-        .command
-        .as_ref()
-        .is_some_and(|command| !command.is_empty());
-    let program = arguments_are_a_program(container);
-    // Arguments that are a program and its own are run as one by images that are not the projects' own servers.
-    if !own_command
-        && program
-        && stated_entrypoint.is_none()
-        && by_image.is_some_and(|reader| !reader.is_own_server(&image))
-    {
-        entrypoint = Some(vec![Cow::Borrowed(RUNS_ARGUMENTS)]);
-    }
-    // To an image that runs its arguments, options alone are none; what was meant is read.
-    let meant = !own_command
-        && entrypoint.as_deref() == Some(&[Cow::Borrowed(RUNS_ARGUMENTS)])
-        && container
-            .args
-            .as_ref()
-            .and_then(|args| args.first())
-            .is_some_and(|first| first.starts_with('-'));
-    if meant {
-        entrypoint = by_image.map(|reader| default_entrypoint(reader.engine()));
-    }
-    // Options that no other engine has, given to an image whose entrypoint is not known.
-    let guessed = entrypoint.is_none()
-        && by_image.is_none()
-        && container.made.is_none()
-        && !program
-        && has_vllm_options(container);
-    if guessed {
-        entrypoint = Some(default_entrypoint(Engine::Vllm));
-    }
+    let (entrypoint, doubt) = settled(
+        container,
+        &image,
+        by_image,
+        stated_entrypoint.is_some(),
+        entrypoint,
+    );
     let invocation = invocation::read(pod, placed, sources, entrypoint);
     let context = Context {
         pod,
@@ -154,35 +128,79 @@ fn readings(
     if let Some(first) = readings.first_mut() {
         first.findings.extend(annotations::near_misses(pod, placed));
     }
-    if guessed {
-        for reading in &mut readings {
-            reading.starts = Starts::Unknown;
-            reading.resolvable = Resolvable::Partial;
-            reading.unresolved.push(Unresolved {
-                field: "argv".to_owned(),
-                reason: "the image's entrypoint is not known; its arguments are vLLM's".to_owned(),
-                decides_memory: false,
-            });
-        }
-    }
-    if meant {
-        for reading in &mut readings {
-            reading.starts = Starts::No;
-            reading.resolvable = Resolvable::Partial;
-            reading.without_edits();
-            reading.unresolved.push(Unresolved {
-                field: "argv".to_owned(),
-                reason:
-                    "the image runs its arguments as a program, and they are options only; name the program"
-                        .to_owned(),
-                decides_memory: false,
-            });
-        }
+    if let Some(doubt) = doubt {
+        readings.iter_mut().for_each(|reading| doubt.note(reading));
     }
     if explains {
         readings.iter_mut().for_each(provenance::complete);
     }
     readings
+}
+
+/// What is assumed of a container whose arguments are not those of a known entrypoint.
+#[derive(Clone, Copy)]
+enum Doubt {
+    /// The entrypoint is not known, and the options are vLLM's.
+    Guessed,
+    /// The image runs its arguments as a program, and they are options only.
+    NoProgram,
+}
+
+impl Doubt {
+    fn note(self, reading: &mut Reading) {
+        let reason = match self {
+            Self::Guessed => {
+                reading.starts = Starts::Unknown;
+                "the image's entrypoint is not known; its arguments are vLLM's"
+            }
+            Self::NoProgram => {
+                reading.starts = Starts::No;
+                reading.without_edits();
+                "the image runs its arguments as a program, and they are options only; name the program"
+            }
+        };
+        reading.resolvable = Resolvable::Partial;
+        reading.unresolved.push(Unresolved {
+            field: "argv".to_owned(),
+            reason: reason.to_owned(),
+            decides_memory: false,
+        });
+    }
+}
+
+/// The entrypoint that the arguments speak for, and what is assumed by that.
+fn settled<'e>(
+    container: &Container,
+    image: &Image<'_>,
+    by_image: Option<&'static dyn Reader>,
+    stated: bool,
+    entrypoint: Option<Vec<Cow<'e, str>>>,
+) -> (Option<Vec<Cow<'e, str>>>, Option<Doubt>) {
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    if replaced || stated {
+        return (entrypoint, None);
+    }
+    let program = arguments_are_a_program(container);
+    // A program of its own among the arguments is run by images that are not the projects' own servers.
+    if program && by_image.is_some_and(|reader| !reader.is_own_server(image)) {
+        return (Some(vec![Cow::Borrowed(RUNS_ARGUMENTS)]), None);
+    }
+    let runs_arguments = matches!(entrypoint.as_deref(), Some([word]) if word == RUNS_ARGUMENTS);
+    let first = container.args.as_ref().and_then(|args| args.first());
+    if let Some(reader) = by_image.filter(|_| runs_arguments)
+        && first.is_some_and(|first| first.starts_with('-'))
+    {
+        return (Some(default_entrypoint(reader.engine())), Some(Doubt::NoProgram));
+    }
+    // Options that no other engine has, given to an image whose entrypoint is not known.
+    let unknown = entrypoint.is_none() && by_image.is_none() && container.made.is_none();
+    if unknown && !program && has_vllm_options(container) {
+        return (Some(default_entrypoint(Engine::Vllm)), Some(Doubt::Guessed));
+    }
+    (entrypoint, None)
 }
 
 /// The entrypoint of an image that runs its arguments as a program.

@@ -51,9 +51,9 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
         Behind::Words(own) => (None, own),
         Behind::Subcommand(names, own) => (Some(names), own),
         Behind::Dashes(names) => {
-            let named = text(1).is_some_and(|name| names.contains(&name));
+            let is_one = text(1).is_some_and(|name| names.contains(&name));
             let dashes = words.iter().position(|word| word.text == "--");
-            return dashes.filter(|_| named).map_or(words.len(), |dashes| dashes + 1);
+            return dashes.filter(|_| is_one).map_or(words.len(), |dashes| dashes + 1);
         }
     };
     let mut commands = commands;

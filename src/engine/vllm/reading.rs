@@ -55,23 +55,10 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let words = command.words.get(first..).unwrap_or_default();
     let (name, entrypoint, lenient) = match subcommand(start, words) {
         Ok(way) => way,
-        Err(name) => {
-            let mut reading = context.blank(Engine::None, MemoryKind::None);
-            reading.command = Some(name);
-            reading.parallelism.devices = 0;
-            return context.finish(command, reading);
-        }
+        Err(name) => return client(context, command, name),
     };
-    if start == Start::Wrapper(wrapper::HUGGINGFACE)
-        && let Some(model) = wrapper::without_vllm(words)
-    {
-        let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
-        reading.memory.source = MemorySource::EngineAuto;
-        reading.command = Some(name);
-        reading.model = model;
-        reading.parallelism.devices = context.slots().unwrap_or(1);
-        reading.findings.extend(context.floating_image());
-        return context.finish(command, reading);
+    if start == Start::Wrapper(wrapper::HUGGINGFACE) && wrapper::serves_itself(words) {
+        return without_vllm(context, command, words, name);
     }
     let words = match (start, entrypoint) {
         // The subcommand of a program that takes the options without the parser of `serve`.
@@ -160,6 +147,25 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         reading.provenance = provenance::of(context, command, &line, &reading, start, given);
     }
     reading
+}
+
+/// A program of vLLM that uses no device.
+fn client(context: &Context<'_>, command: &Command<'_>, name: String) -> Reading {
+    let mut reading = context.blank(Engine::None, MemoryKind::None);
+    reading.command = Some(name);
+    reading.parallelism.devices = 0;
+    context.finish(command, reading)
+}
+
+/// huggingfaceserver without vLLM: Python code that grows as it needs.
+fn without_vllm(context: &Context<'_>, command: &Command<'_>, words: &[Word<'_>], name: String) -> Reading {
+    let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
+    reading.memory.source = MemorySource::EngineAuto;
+    reading.command = Some(name);
+    reading.model = wrapper::model(words);
+    reading.parallelism.devices = context.slots().unwrap_or(1);
+    reading.findings.extend(context.floating_image());
+    context.finish(command, reading)
 }
 
 /// The name of the command in the reading, the parser, and whether options beyond the server's are taken.

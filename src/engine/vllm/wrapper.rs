@@ -246,27 +246,29 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
     kept
 }
 
-/// Whether huggingfaceserver is told to serve without vLLM (`--backend=huggingface`), in Python code of its own; with the
-/// model, where that is named.
-pub(super) fn without_vllm(words: &[Word<'_>]) -> Option<Option<String>> {
-    let value = |name: &str| {
-        let found = words.iter().enumerate().rev().find_map(|(index, word)| {
-            let rest = word.text.strip_prefix(name)?;
-            match rest.strip_prefix('=') {
-                Some(value) => Some((value, word)),
-                None if rest.is_empty() => words.get(index + 1).map(|next| (&*next.text, next)),
-                None => None,
-            }
-        });
-        found
-            .filter(|(_, word)| word.certainty == Certainty::Known)
-            .map(|(value, _)| value)
-    };
-    (value("--backend") == Some("huggingface")).then(|| {
-        value("--model_id")
-            .or_else(|| value("--model_dir"))
-            .map(str::to_owned)
-    })
+/// Whether huggingfaceserver is told to serve without vLLM, in Python code of its own.
+pub(super) fn serves_itself(words: &[Word<'_>]) -> bool {
+    last(words, "--backend") == Some("huggingface")
+}
+
+/// The model that huggingfaceserver is told to serve.
+pub(super) fn model(words: &[Word<'_>]) -> Option<String> {
+    let named = last(words, "--model_id").or_else(|| last(words, "--model_dir"));
+    named.map(str::to_owned)
+}
+
+/// The value of the last use of an option, where it is known.
+fn last<'v>(words: &'v [Word<'_>], name: &str) -> Option<&'v str> {
+    let mut uses = words.iter().enumerate().rev();
+    let (value, word) = uses.find_map(|(index, word)| {
+        let rest = word.text.strip_prefix(name)?;
+        match rest.strip_prefix('=') {
+            Some(value) => Some((value, word)),
+            None if rest.is_empty() => words.get(index + 1).map(|next| (&*next.text, next)),
+            None => None,
+        }
+    })?;
+    (word.certainty == Certainty::Known).then_some(value)
 }
 
 /// Options of the wrapper itself.

@@ -197,20 +197,7 @@ impl<'a> Runner<'a, '_> {
             }
             "source" | "." => self.source(&words, conditional),
             "printf" if words.get(1).is_some_and(|word| word.text == "-v") => {
-                if let Some(name) = words.get(2).map(|word| word.text.clone().into_owned()) {
-                    let word = match written::printed(&words[3..]) {
-                        Ok(text) => Word {
-                            text: Cow::Owned(text),
-                            ..Word::literal("")
-                        },
-                        Err(reason) => Word {
-                            certainty: Certainty::From(0),
-                            reason: Some(Cow::Owned(reason)),
-                            ..Word::literal("")
-                        },
-                    };
-                    self.assign(&name, false, word, conditional);
-                }
+                self.print_into(&words, conditional);
             }
             ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
@@ -220,6 +207,25 @@ impl<'a> Runner<'a, '_> {
 }
 
 impl<'a> Runner<'a, '_> {
+    /// `printf -v NAME FORMAT …`.
+    fn print_into(&mut self, words: &[Word<'a>], conditional: bool) {
+        let Some((name, rest)) = words.get(2..).and_then(<[Word<'_>]>::split_first) else {
+            return;
+        };
+        let word = match written::printed(rest) {
+            Ok(text) => Word {
+                text: Cow::Owned(text),
+                ..Word::literal("")
+            },
+            Err(reason) => Word {
+                certainty: Certainty::From(0),
+                reason: Some(Cow::Owned(reason)),
+                ..Word::literal("")
+            },
+        };
+        self.assign(&name.text, false, word, conditional);
+    }
+
     /// `. FILE`: what a known file sets is set; of any other nothing is known to be.
     fn source(&mut self, words: &[Word<'a>], conditional: bool) {
         let Some(file) = words.get(1).filter(|word| word.certainty == Certainty::Known) else {

@@ -94,12 +94,11 @@ pub(super) fn over_nodes(spec: &Value, found: &mut [Template]) {
         for container in &mut template.pod.spec.containers {
             let gpus = container.resources.limits.get("nvidia.com/gpu");
             let gpus = gpus.and_then(|gpus| gpus.0.parse::<u64>().ok()).unwrap_or(1);
-            let mut words = match container.made.take() {
-                Some(made) => made.commands.into_iter().next().unwrap_or_default(),
-                None => {
-                    let written = container.command.iter().chain(&container.args);
-                    written.flatten().cloned().collect()
-                }
+            let mut words: Vec<String> = if let Some(made) = container.made.take() {
+                made.commands.into_iter().next().unwrap_or_default()
+            } else {
+                let written = container.command.iter().chain(&container.args);
+                written.flatten().cloned().collect()
             };
             let over =
                 [("dynamo.vllm", false), ("dynamo.sglang", true)]

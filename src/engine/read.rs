@@ -129,7 +129,9 @@ fn readings(
         first.findings.extend(annotations::near_misses(pod, placed));
     }
     if let Some(doubt) = doubt {
-        readings.iter_mut().for_each(|reading| doubt.note(reading));
+        for reading in &mut readings {
+            doubt.note(reading);
+        }
     }
     if explains {
         readings.iter_mut().for_each(provenance::complete);

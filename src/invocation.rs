@@ -96,6 +96,8 @@ pub struct Word<'a> {
     pub reason: Option<Cow<'a, str>>,
     /// For [`Certainty::Many`]: the texts that it can stand for, where all of them are known.
     pub alternatives: Vec<String>,
+    /// Whether it is one of several words of what is one argument, split where they were meant.
+    pub is_part: bool,
 }
 
 impl<'a> Word<'a> {
@@ -109,6 +111,7 @@ impl<'a> Word<'a> {
             span: None,
             reason: None,
             alternatives: Vec::new(),
+            is_part: false,
         }
     }
 }

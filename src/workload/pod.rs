@@ -183,8 +183,8 @@ pub struct Container {
     /// pod itself.
     #[serde(skip)]
     pub made: Option<Made>,
-    /// Pods over which an operator spreads the ranks of this container's engine; zero where it does not. Never part of a
-    /// pod itself.
+    /// Pods over which an operator spreads the ranks of this container's engine without a word in its command line; zero
+    /// where it does not. Never part of a pod itself.
     #[serde(skip)]
     pub spread_over: u32,
 }
@@ -379,10 +379,49 @@ pub struct Volume {
     pub name: String,
     /// A ConfigMap.
     pub config_map: Option<ConfigMapVolume>,
+    /// Several sources in one.
+    pub projected: Option<ProjectedVolume>,
     /// A directory of the node.
     pub host_path: Option<HostPathVolume>,
     /// An empty directory.
     pub empty_dir: Option<de::IgnoredAny>,
+}
+
+impl Volume {
+    /// The ConfigMaps whose keys are files of the volume, in order.
+    pub fn config_maps(&self) -> impl Iterator<Item = &ConfigMapVolume> {
+        let projected = self.projected.iter().flat_map(|projected| &projected.sources);
+        self.config_map
+            .iter()
+            .chain(projected.filter_map(|source| source.config_map.as_ref()))
+    }
+
+    /// Whether nothing but ConfigMaps is in it.
+    #[must_use]
+    pub fn is_of_config_maps(&self) -> bool {
+        let projected = |projected: &ProjectedVolume| {
+            let mut sources = projected.sources.iter();
+            sources.all(|source| source.config_map.is_some())
+        };
+        self.config_map.is_some() || self.projected.as_ref().is_some_and(projected)
+    }
+}
+
+/// Several sources as one volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProjectedVolume {
+    /// The sources.
+    #[serde(deserialize_with = "as_absent")]
+    pub sources: Vec<ProjectedSource>,
+}
+
+/// A source of a projected volume; only the kind that something reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectedSource {
+    /// A ConfigMap.
+    pub config_map: Option<ConfigMapVolume>,
 }
 
 /// A ConfigMap as a volume.

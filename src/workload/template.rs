@@ -14,7 +14,7 @@ use crate::finding::FieldPath;
 mod bases;
 mod count;
 mod dynamo;
-mod groups;
+pub(crate) mod groups;
 mod kserve;
 mod layout;
 mod merge;
@@ -88,7 +88,8 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
             return Err(count::wrong(&root, spec, "an object"));
         }
         let special = match (group, reference.kind.as_str()) {
-            ("nvidia.com", "DynamoGraphDeployment") => dynamo::templates(spec)?,
+            ("nvidia.com", "DynamoGraphDeployment") => dynamo::graph(spec)?,
+            ("nvidia.com", "DynamoComponentDeployment") => vec![dynamo::alone(spec)?],
             (_, "VLLMRuntime" | "NIMService" | "NIMPipeline" | "InferenceSet" | "Workspace" | "Model") => {
                 operators::templates(&reference, object)?
             }
@@ -234,6 +235,7 @@ impl Walk<'_> {
     }
 
     fn object(&mut self, map: &Map<String, Value>, place: &Place) -> Result<(), Malformed> {
+        let before = self.found.len();
         let replicas = place.replicas.saturating_mul(self.own(map, &place.path)?);
         let max = self.number(map, &place.path, "maxReplicas")?.or(place.max);
         let here = map.get("containers").is_some_and(|list| self.holds_pods(list));
@@ -266,14 +268,22 @@ impl Walk<'_> {
             };
             self.walk(inner, &below)?;
         }
+        // Kinds that are known count by their own schema.
+        if let Some(inside) = self.found.get_mut(before..).filter(|_| !self.strict) {
+            groups::complete(map, &place.path, inside);
+        }
         Ok(())
     }
 }
 
-/// A list of containers: each has a name, and says what it runs.
+/// A list of containers: each has a name, which Knative gives where it is left out, and says what it runs.
 fn is_containers(list: &Value) -> bool {
     let is = |container: &Value| {
-        container.get("name").is_some_and(Value::is_string)
+        let named = container.get("name").map_or_else(
+            || container.get("image").is_some_and(Value::is_string),
+            Value::is_string,
+        );
+        named
             && ["image", "command", "args", "env", "envFrom", "resources"]
                 .iter()
                 .any(|field| container.get(field).is_some())

@@ -61,6 +61,17 @@ fn too_much() -> Vec<(Value, &'static str)> {
         ),
         (
             object(
+                "nvidia.com/v1beta1",
+                "DynamoGraphDeployment",
+                json!({"components": [{"name": "Worker", "type": "worker", "replicas": 2, "podTemplate": {"spec": {
+                    "containers": [{"name": "main", "image": "registry.example/vllm-runtime:1", "resources": gpus(),
+                        "command": ["python3", "-m", "dynamo.vllm"],
+                        "args": ["--model", "m", "--gpu-memory-utilization", "0.5"]}]}}}]}),
+            ),
+            "spec.components[0].podTemplate.spec.containers[0]",
+        ),
+        (
+            object(
                 "production-stack.vllm.ai/v1alpha1",
                 "VLLMRuntime",
                 json!({"model": {"modelURL": "example-org/chat-7b"}, "vllmConfig": {"gpuMemoryUtilization": "0.5"},

@@ -165,6 +165,61 @@ fn fields_of_an_operators_object_are_named() {
 }
 
 #[test]
+fn words_behind_what_an_operator_puts_in_keep_their_fields() {
+    let args = json!([
+        "--model",
+        "m",
+        "--tensor-parallel-size",
+        "4",
+        "--gpu-memory-utilization",
+        "$(SHARE)"
+    ]);
+    let main = json!({"image": "registry.example/vllm-runtime:1", "command": ["python3", "-m", "dynamo.vllm"], "args": args,
+        "env": [{"name": "SHARE", "value": "0.7"}]});
+    let mut whole = main.clone();
+    whole["name"] = json!("main");
+    whole["resources"] = json!({"limits": {"nvidia.com/gpu": "2"}});
+    let services = object(
+        "nvidia.com/v1alpha1",
+        "DynamoGraphDeployment",
+        json!({"services": {"W": {"multinode": {"nodeCount": 2}, "resources": {"limits": {"gpu": "2"}},
+            "extraPodSpec": {"mainContainer": main}}}}),
+    );
+    let components = object(
+        "nvidia.com/v1beta1",
+        "DynamoGraphDeployment",
+        json!({"env": [{"name": "OTHER", "value": "x"}], "components": [{"name": "W", "multinode": {"nodeCount": 2},
+            "podTemplate": {"spec": {"containers": [whole]}}}]}),
+    );
+    for (object, at) in [
+        (services, "spec.services.W.extraPodSpec.mainContainer"),
+        (components, "spec.components[0].podTemplate.spec.containers[0]"),
+    ] {
+        let known = told(&[object], 0);
+        has(&known, &format!("tensor-parallel-size 4 [-] {at}.args[3]"));
+        has(&known, &format!("memory 0.7 [-] {at}.args[5]"));
+    }
+}
+
+#[test]
+fn services_of_a_pipeline_and_variables_around_a_container_are_told_apart() {
+    let service = json!({"image": {"repository": "nvcr.io/nim/meta/llama-3.1-8b-instruct", "tag": "1.8.4"},
+        "resources": {"limits": {"nvidia.com/gpu": "8"}}, "multiNode": {"parallelism": {"pp": 2, "tp": 8}},
+        "env": [{"name": "NIM_MAX_MODEL_LEN", "value": "8192"}]});
+    let pipeline = object(
+        "apps.nvidia.com/v1alpha1",
+        "NIMPipeline",
+        json!({"services": [{"name": "off", "enabled": false, "spec": service}, {"name": "on", "spec": service}]}),
+    );
+    let known = told(&[pipeline], 0);
+    has(&known, "max-model-len 8192 [-] spec.services[1].spec.env[0]");
+    has(
+        &known,
+        "tensor-parallel-size 8 [-] spec.services[1].spec.multiNode.parallelism.tp",
+    );
+}
+
+#[test]
 fn engines_of_a_ray_service_stand_in_its_configuration() {
     let serve = "applications:\n- import_path: ray.serve.llm:build_openai_app\n  args:\n    llm_configs:\n    - \
                  model_loading_config: {model_id: q, model_source: example-org/chat-7b}\n      engine_kwargs: \

@@ -29,6 +29,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         Way::Nothing(name) => {
             let mut reading = context.blank(Engine::None, MemoryKind::None);
             reading.command = Some(name);
+            reading.parallelism.devices = 0;
             return context.finish(command, reading);
         }
     };
@@ -118,6 +119,7 @@ fn way_in(context: &Context<'_>, start: Start, words: &[Word<'_>]) -> Way {
     match start {
         Start::Wrapper(name) => Way::Server(name, Entrypoint::LaunchServer, true),
         Start::Diffusion => Way::Diffusion,
+        Start::Client(name) => Way::Nothing(name.to_owned()),
         Start::LaunchServer | Start::Entrypoint => {
             let chosen = context.invocation.environment.get(sagemaker::SERVER);
             let other = chosen

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::super::controller::Malformed;
+use super::super::pod::Container;
 use crate::finding::{FieldPath, shortened};
 
 /// Characters of a wrong value that are repeated.
@@ -98,4 +99,14 @@ pub(super) fn map<'v>(value: &'v Value, at: &FieldPath, name: &str) -> Result<Op
         Some(map @ Value::Object(_)) => Ok(Some(map)),
         Some(other) => Err(wrong(&at.field(name), other, "an object")),
     }
+}
+
+/// Whole devices that a container asks for.
+pub(super) fn devices(container: &Container) -> u32 {
+    let limits = container.resources.limits.iter();
+    let counts = limits.filter(|(name, _)| crate::device::is_slot_resource(name));
+    counts
+        .filter_map(|(_, quantity)| quantity.0.parse().ok())
+        .max()
+        .unwrap_or(1)
 }

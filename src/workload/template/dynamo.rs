@@ -7,10 +7,16 @@ use super::super::pod::Made;
 use super::{Layout, Origin, Template, count, template_at};
 use crate::finding::FieldPath;
 
+mod nodes;
+
+/// Who adds to the pods of every template.
+const OPENED: &str = "the Dynamo operator adds to its pods";
+
 /// What is told of whoever makes the command line.
 const BY: &str = "the Dynamo operator makes the command line";
 
-pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
+/// The templates of a graph.
+pub(super) fn graph(spec: &Value) -> Result<Vec<Template>, Malformed> {
     let own = FieldPath::new("spec");
     let mut found = Vec::new();
     let list = own.field("components");
@@ -24,6 +30,19 @@ pub(super) fn templates(spec: &Value) -> Result<Vec<Template>, Malformed> {
         found.push(service(part, &own.field("services").field(name), &graph)?);
     }
     Ok(found)
+}
+
+/// The template of a service or component that is an object of its own.
+pub(super) fn alone(spec: &Value) -> Result<Template, Malformed> {
+    let own = FieldPath::new("spec");
+    let graph = Variables {
+        path: own.clone(),
+        list: &[],
+    };
+    match component(spec, &own, &graph)? {
+        Some(template) => Ok(template),
+        None => service(spec, &own, &graph),
+    }
 }
 
 /// A service of `v1alpha1`: what its pods add to the operator's stands in `extraPodSpec`, the main container apart.
@@ -54,7 +73,6 @@ fn service(service: &Value, path: &FieldPath, graph: &Variables<'_>) -> Result<T
     put_variables(&mut template.layout, &at, variables);
     template.layout.opened_by(OPENED);
     if let Some(main) = template.pod.spec.containers.last_mut() {
-        main.spread_over = nodes(service, path)?;
         let command = main.command.as_deref().unwrap_or_default();
         let args = main.args.as_deref().unwrap_or_default();
         if command.is_empty() && args.is_empty() {
@@ -75,12 +93,10 @@ fn service(service: &Value, path: &FieldPath, graph: &Variables<'_>) -> Result<T
                 ..Made::default()
             });
         }
+        nodes::spread(main, nodes(service, path)?, &main_at);
     }
     Ok(template)
 }
-
-/// Who adds to the pods of every template.
-const OPENED: &str = "the Dynamo operator adds to its pods";
 
 /// A component: from `v1beta1` on each holds the template of its pods, whose container `main` the operator completes.
 fn component(
@@ -118,14 +134,15 @@ fn component(
     template.layout = layout;
     template.layout.opened_by(OPENED);
     let is_frontend = component.get("type").and_then(Value::as_str) == Some("frontend");
-    for main in &mut template.pod.spec.containers {
+    let nodes = nodes(component, path)?;
+    for (index, main) in template.pod.spec.containers.iter_mut().enumerate() {
         if main.name != "main" {
             continue;
         }
-        main.spread_over = nodes(component, path)?;
         if is_frontend && main.command.is_none() && main.args.is_none() {
             main.made = Some(frontend());
         }
+        nodes::spread(main, nodes, &pod_at.field("containers").index(index));
     }
     Ok(Some(template))
 }

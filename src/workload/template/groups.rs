@@ -1,10 +1,36 @@
-//! Kinds that make groups of pods: how many of each template, by their own schema.
+//! Groups of pods: how many of each template a kind makes, and what its controller tells each pod of its group.
 
-use serde_json::Value;
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
 
 use super::super::controller::Malformed;
 use super::{Scale, Surge, Template, count};
 use crate::finding::FieldPath;
+
+/// Under this annotation the LeaderWorkerSet controller tells each pod the size of its group, and sets `LWS_GROUP_SIZE`
+/// (`pkg/webhooks/pod_webhook.go` of kubernetes-sigs/lws).
+pub(crate) const GROUP_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
+/// Under this label it tells each pod its place, and sets `LWS_WORKER_INDEX`; the leader's is 0.
+pub(crate) const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";
+
+/// What the controller tells a pod of its group: its size, and to the leader its place.
+fn tell(template: &mut Template, size: u32, is_leader: bool) {
+    let metadata = &mut template.pod.metadata;
+    let told = |names: &mut BTreeMap<String, String>, name: &str, value: String| {
+        names.entry(name.to_owned()).or_insert(value);
+    };
+    told(&mut metadata.annotations, GROUP_SIZE, size.to_string());
+    if is_leader {
+        told(&mut metadata.labels, WORKER_INDEX, 0.to_string());
+    }
+}
+
+/// Pods of a group of `size` that are made from its worker template: all but the leader where that has a template of its
+/// own.
+const fn workers(size: u32, led: bool) -> u32 {
+    if led { size.saturating_sub(1) } else { size }
+}
 
 /// LeaderWorkerSet: of each of `replicas` groups one pod is the leader and the others are workers; without a template of
 /// its own the leader is a worker as well.
@@ -29,13 +55,15 @@ pub(super) fn leader_worker_set(spec: &Value, found: &mut [Template]) -> Result<
     let unavailable =
         count::or_percent(rolling, &rolling_at, "maxUnavailable", replicas, false)?.unwrap_or(1);
     for template in found {
+        let is_leader = template.path == leader;
         let pods = if template.path == worker {
-            if led { size.saturating_sub(1) } else { size }
-        } else if template.path == leader {
+            workers(size, led)
+        } else if is_leader {
             1
         } else {
             continue;
         };
+        tell(template, size, is_leader);
         template.desired = replicas.saturating_mul(pods);
         template.layout.scale = Some(Scale {
             path: own.field("replicas"),
@@ -58,6 +86,50 @@ pub(super) fn leader_worker_set(spec: &Value, found: &mut [Template]) -> Result<
         });
     }
     Ok(())
+}
+
+/// Completes the templates that were found below `map`, at `path`, of a kind that nobody wrote down here: how many pods of
+/// each one replica has, and what the controller tells them of their group.
+pub(super) fn complete(map: &Map<String, Value>, path: &FieldPath, found: &mut [Template]) {
+    if found.is_empty() {
+        return;
+    }
+    let number = |map: &Map<String, Value>, name: &str| count::in_map(map, path, name).ok().flatten();
+    let inner = |name: &str| map.get(name).and_then(Value::as_object);
+    if let Some(group) = inner("leaderWorkerTemplate") {
+        let size = number(group, "size").unwrap_or(1);
+        let led = group
+            .get("leaderTemplate")
+            .is_some_and(|leader| !leader.is_null());
+        let worker = path.field("leaderWorkerTemplate").field("workerTemplate");
+        for template in &mut *found {
+            let is_worker = template.path == worker;
+            if is_worker {
+                template.desired = template.desired.saturating_mul(workers(size, led));
+            }
+            tell(template, size, !is_worker);
+        }
+    }
+    // RoleBasedGroup: a role that is a LeaderWorkerSet; both are made from one template.
+    if let Some(size) = inner("leaderWorkerSet").and_then(|set| number(set, "size")) {
+        for template in &mut *found {
+            template.desired = template.desired.saturating_mul(size);
+            tell(template, size, false);
+        }
+    }
+    // AIBrix: a replica of a role is a set of pods.
+    if let Some(size) = number(map, "podGroupSize") {
+        for template in &mut *found {
+            template.desired = template.desired.saturating_mul(size);
+        }
+    }
+    // Kthena: beside each entry pod stand workers of a template of their own.
+    if let Some(workers) = number(map, "workerReplicas") {
+        let worker = path.field("workerTemplate");
+        for template in found.iter_mut().filter(|template| template.path == worker) {
+            template.desired = template.desired.saturating_mul(workers);
+        }
+    }
 }
 
 /// JobSet: the Jobs of a list, each so many times, and each with the pods that run at once. A suspended one makes none.

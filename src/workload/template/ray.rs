@@ -180,7 +180,7 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
         if asks && !engines.is_empty() {
             "the engine's options stand in serveConfigV2 of the object; KubeRay starts it"
                 .clone_into(&mut made.by);
-            let devices = devices(container);
+            let devices = count::devices(container);
             let copies = engines.iter().flat_map(|engine| {
                 std::iter::repeat_n(&engine.words, engine.copies(devices).min(MOST_ENGINES))
             });
@@ -198,16 +198,6 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
         }
         container.made = Some(made);
     }
-}
-
-/// Whole devices that a container asks for.
-fn devices(container: &Container) -> u32 {
-    let limits = container.resources.limits.iter();
-    let counts = limits.filter(|(name, _)| crate::device::is_slot_resource(name));
-    counts
-        .filter_map(|(_, quantity)| quantity.0.parse().ok())
-        .max()
-        .unwrap_or(1)
 }
 
 /// What a container executes, as one line: KubeRay joins command and arguments without quoting them.

@@ -136,6 +136,7 @@ pub(super) fn refused_option<'k>(
             let why = match refusal {
                 Refusal::Type => "is not of its type",
                 Refusal::NotAChoice => "is not one of its choices",
+                Refusal::UnknownKey => "has a key that is none of its own",
             };
             (
                 *option,

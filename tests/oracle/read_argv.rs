@@ -80,6 +80,9 @@ fn answer(line: &Line) -> Result<Value, Box<dyn Error>> {
     if let Some(error) = &parsed.error {
         return Ok(json!({"error": error_name(error), "message": format!("{error:?}")}));
     }
+    if let Some(why) = parsed.refused_together() {
+        return Ok(json!({"error": "after", "message": why}));
+    }
     let values = line
         .names
         .iter()

@@ -40,6 +40,12 @@ pub enum Kind {
     KeyValues,
     /// JSON.
     Json,
+    /// JSON where the text stands in braces, else any text.
+    JsonOrText,
+    /// A JSON object.
+    Object,
+    /// A JSON object where the text stands in braces, else `a=1,b=2`.
+    ObjectOrKeyValues,
 }
 
 /// One phase of an option: the releases in which nothing about it changed.
@@ -55,7 +61,7 @@ pub struct OptionInfo {
     pub optional: bool,
     /// The default as text, where the table has one; `null` is Python's `None`.
     pub default: Option<&'static str>,
-    /// The allowed values, separated by commas; empty where all are.
+    /// The allowed values, separated by commas, or by `|` where one holds a comma; empty where all are.
     pub choices: &'static str,
     /// The only way in that has it (or the only place that may hold it), as the table names it; empty where all do.
     pub(crate) only: &'static str,
@@ -79,7 +85,8 @@ impl OptionInfo {
     }
 
     fn has_choice(&self, value: &str) -> bool {
-        self.choices.split(',').any(|choice| choice == value)
+        let separator = if self.choices.contains('|') { '|' } else { ',' };
+        self.choices.split(separator).any(|choice| choice == value)
     }
 }
 
@@ -215,7 +222,10 @@ impl Table {
                     "human-int" => Kind::HumanInt,
                     "human-int-or-auto" => Kind::HumanIntOrAuto,
                     "key-values" => Kind::KeyValues,
-                    "json-or-str" | "str" => Kind::Text,
+                    "json-or-str" => Kind::JsonOrText,
+                    "object" => Kind::Object,
+                    "object-or-key-values" => Kind::ObjectOrKeyValues,
+                    "str" => Kind::Text,
                     _ if json => Kind::Json,
                     _ => Kind::Text,
                 };

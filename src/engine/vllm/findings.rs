@@ -80,7 +80,12 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
                 findings.extend(near::options(context, &engine, line.words, words, &near));
             }
         }
-        None => findings.extend(refused_values(context, line)),
+        None => {
+            findings.extend(refused_values(context, line));
+            if !lenient {
+                findings.extend(refused_together(context, line));
+            }
+        }
     }
     let refused = line.parsed.refused_by_config();
     let is_told =
@@ -126,6 +131,19 @@ fn is_option(name: &str, parsed: &Parsed<'_>) -> bool {
             .is_some_and(|release| release.starting_with(name).next().is_some())
     };
     known(position) || (0..options::releases().len()).rev().any(known)
+}
+
+/// VG107: options that the parser takes and the server refuses together.
+fn refused_together(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
+    let why = line.parsed.refused_together()?;
+    let option = why.split(' ').next().unwrap_or_default();
+    let path = match line.parsed.last(option) {
+        Some(setting) => line.view().path_of(context, setting),
+        None => context.path.field("args"),
+    };
+    let release = line.parsed.release;
+    let message = format!("vLLM {release} does not serve with this command line: {why}");
+    Some(Finding::new(Code::Vg107, path, message))
 }
 
 /// VG107: values that the parser takes and the typed configuration refuses.

@@ -228,7 +228,9 @@ fn reading(
     let open = parsed.open.is_some() || parsed.unread_config.is_some();
     reading.starts = match line.refused {
         Refused::Yes | Refused::Perhaps
-            if lenient && parsed.error.as_ref().is_some_and(ParseError::is_about_words) =>
+            if lenient
+                && (parsed.error.as_ref().is_some_and(ParseError::is_about_words)
+                    || parsed.refused_by_config().is_empty() && parsed.refused_together().is_some()) =>
         {
             Starts::Yes
         }

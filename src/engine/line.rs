@@ -7,7 +7,7 @@ use super::argparse::{Parsed, Setting};
 use super::reader::Context;
 use super::{MemoryKind, MemoryRequest, MemorySource, Unresolved};
 use crate::finding::FieldPath;
-use crate::invocation::{Certainty, VariableOrigin, Word};
+use crate::invocation::{Certainty, Item, VariableOrigin, Word};
 use crate::units::Fraction;
 
 /// A command line with the words that stand for it.
@@ -16,8 +16,6 @@ pub(super) struct LineView<'l, 'w> {
     pub(super) engine: &'static str,
     pub(super) parsed: &'l Parsed<'w>,
     pub(super) words: &'l [Word<'w>],
-    /// Indices of words that variables put in, with the index of each variable in the environment.
-    pub(super) from_variables: &'l [(usize, usize)],
     /// Whether words had to be split to read what was meant.
     pub(super) split: bool,
 }
@@ -65,11 +63,7 @@ impl LineView<'_, '_> {
             Some(setting) => {
                 request.source = if setting.place.config {
                     MemorySource::ConfigFile
-                } else if self
-                    .from_variables
-                    .iter()
-                    .any(|(word, _)| *word == setting.place.word)
-                {
+                } else if self.variable(setting.place.word).is_some() {
                     MemorySource::Env
                 } else {
                     MemorySource::Flag
@@ -137,18 +131,22 @@ impl LineView<'_, '_> {
         });
     }
 
+    /// The variable that put a word in, as its index in the environment.
+    pub(super) fn variable(&self, word: usize) -> Option<usize> {
+        match self.words.get(word)?.item {
+            Item::Variable(index) => Some(index),
+            Item::Command(_) | Item::Args(_) | Item::Elsewhere => None,
+        }
+    }
+
     /// The field that holds a value.
     pub(super) fn path_of(&self, context: &Context<'_>, setting: &Setting<'_>) -> FieldPath {
-        if let Some((_, variable)) = self
-            .from_variables
-            .iter()
-            .find(|(word, _)| *word == setting.place.word)
-        {
+        if let Some(variable) = self.variable(setting.place.word) {
             return match context
                 .invocation
                 .environment
                 .variables()
-                .get(*variable)
+                .get(variable)
                 .map(|variable| variable.origin)
             {
                 Some(VariableOrigin::Env(index)) => context.path.field("env").index(index),

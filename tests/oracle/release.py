@@ -1,12 +1,12 @@
-"""Gives command lines to the argument parser of an unpacked vLLM release and writes what it makes of them.
+"""Gives command lines to the argument parser of an unpacked release and writes what it makes of them.
 
-    release.py lines FOLDER VERSION SEED COUNT WORK > answers.jsonl
-    release.py table FOLDER VERSION > options.jsonl
+    release.py lines ENGINE FOLDER VERSION SEED COUNT WORK > answers.jsonl
+    release.py table ENGINE FOLDER VERSION > options.jsonl
 
-FOLDER holds the package `vllm` of the release; nothing of it is executed but the modules that the parser needs
+ENGINE is `vllm` or `sglang`. FOLDER holds the package of the release; nothing of it is executed but the modules that the parser needs
 (`stubs.py`).
 
-`lines`: each line of the output is an object: `argv` (after `vllm`), `files` (path to text), `error` (kind, or null),
+`lines`: each line of the output is an object: `argv` (after `vllm` or `python -m sglang.launch_server`), `files` (path to text), `error` (kind, or null),
 `message`, and `values` (option to value) where there is no error. First every option once with each of a list of texts,
 then COUNT lines made from SEED.
 
@@ -31,6 +31,20 @@ import stubs
 CLI_ARGS = tuple(f"vllm.entrypoints.{part}.cli_args" for part in ("openai", "launchers", "common"))
 # argparse of Python 3.12.5 and later keeps `--` behind `=`; earlier ones drop it. The images have 3.12.8.
 KEEPS_DASHES = sys.version_info >= (3, 12, 5)
+
+
+# Modules that stand in for others though they are there: what they do needs an installed torch.
+FORCED = {
+    "vllm": ["torch", "transformers", "vllm.ir"],
+    "sglang": [
+        "torch",
+        "transformers",
+        "sglang.srt.configs",
+        "sglang.srt.distributed",
+        "sglang.srt.layers",
+        "sglang.srt.utils.hf_transformers_patches",
+    ],
+}
 
 
 class Found(Exception):
@@ -96,7 +110,7 @@ def serve_parser():
 
 def headless(arguments):
     """The first check of each release's `run_headless`; what follows builds the engine."""
-    if arguments.api_server_count > 1:
+    if getattr(arguments, "api_server_count", 0) > 1:
         raise ValueError("api_server_count can't be set in headless mode")
 
 
@@ -134,6 +148,15 @@ def module_parser():
                 return module.make_arg_parser(flexible(description="server"))
             return module.make_arg_parser()
     raise SystemExit("release.py: the module of the server's parser was not found")
+
+
+def sglang_parser():
+    """The parser of `python -m sglang.launch_server`."""
+    from sglang.srt.server_args import ServerArgs
+
+    parser = argparse.ArgumentParser(prog="sglang serve")
+    ServerArgs.add_cli_args(parser)
+    return parser, parser, lambda _: None
 
 
 def kind_of(message):
@@ -176,16 +199,16 @@ def parse(parser, serve, after, argv):
         return ("help", "") if end.code == 0 else (kind_of(last), last), None
     except Exception as error:  # the release crashes, which ends the process as well
         return (kind_of(str(error)), f"{type(error).__name__}: {error}"), None
-    if not hasattr(arguments, "dispatch_function"):
+    if parser is not serve and not hasattr(arguments, "dispatch_function"):
         return ("no-subcommand", ""), None
-    if getattr(arguments, "model_tag", None) is not None:
-        arguments.model = arguments.model_tag
     values = {}
     for action in serve._actions:
         # The first one is the name, the others are aliases and negations.
         names = [name for name in action.option_strings if name.startswith("--") and not name.startswith("--no-")]
         if names and hasattr(arguments, action.dest):
             values[names[0]] = plain(getattr(arguments, action.dest))
+    if getattr(arguments, "model_tag", None) is not None:
+        values["--model"] = arguments.model_tag
     try:
         with contextlib.redirect_stderr(errors), contextlib.redirect_stdout(io.StringIO()):
             after(arguments)
@@ -206,13 +229,17 @@ def arity_of(action):
 
 
 # What tells the kinds of JSON from each other.
-SAMPLES = ("", "3", "[]", "{}", "{'a': 1}", "a=1", "x")
+SAMPLES = ("3", "[]", "{}", "{'a': 1}", "a=1", "x")
 
 
 def class_of(function, depth=4):
-    """The configuration that a function which reads values makes: it stands in a default or in its closure."""
+    """The configuration that a function which reads values makes: it has the function as a method, or stands in a default
+    or in the closure."""
     if isinstance(function, type):
         return function if dataclasses.is_dataclass(function) else None
+    owner, _, method = getattr(function, "__qualname__", "").partition(".")
+    if method and "." not in method:
+        return class_of(getattr(sys.modules.get(function.__module__), owner, None), 0)
     cells = [cell.cell_contents for cell in getattr(function, "__closure__", None) or ()]
     for inner in (*(getattr(function, "__defaults__", None) or ()), *cells):
         found = class_of(inner, depth - 1) if depth else None
@@ -239,7 +266,8 @@ def json_of(action):
     keys = None
     if made and not takes(action.type, '{"no such key": 1}'):
         keys = sorted(field.name for field in dataclasses.fields(made) if field.init)
-    return {"taken": taken, "keys": keys}
+    optional = takes(action.type, "None") and action.type("None") is None
+    return {"taken": taken, "optional": optional, "keys": keys}
 
 
 def name_of(choice):
@@ -281,7 +309,10 @@ class Lines:
     JSON = ['{"a": 1}', "{}", "[]", "null", "3", "{'a': 1}", '{"method": "ngram"}', '{"level": 3}', '"x"', ""]
     MODELS = ["org/model", "/models/m", "m"]
 
-    def __init__(self, serve, seed, work):
+    def __init__(self, engine, serve, seed, work):
+        self.engine = engine
+        # The shortest line that starts.
+        self.least = ["serve", "m"] if engine == "vllm" else ["--model-path", "m"]
         self.random = random.Random(seed)
         self.work = work
         self.count = 0
@@ -290,7 +321,7 @@ class Lines:
             for action in serve._actions
             if action.option_strings and not isinstance(action, argparse._HelpAction) and "config" != action.dest
         ]
-        important = ("gpu_memory", "parallel", "max_model", "max_num", "dtype", "quantization", "eager", "swap", "block")
+        important = ("gpu_memory", "mem_fraction", "parallel", "tp_size", "context", "max_model", "max_num", "dtype", "quantization", "eager", "swap", "block")
         self.chief = [a for a in self.actions if any(part in a.dest for part in important)]
 
     def value(self, action):
@@ -375,12 +406,12 @@ class Lines:
         texts = list(dict.fromkeys([*self.INTS, *self.HUMAN, *self.FLOATS, *self.TEXTS, *self.JSON]))
         for action in self.actions:
             for name in action.option_strings:
-                yield ["serve", "m", name], {}
+                yield [*self.least, name], {}
             if action.nargs != 0:
                 choices = [str(choice) for choice in action.choices or ()]
                 for text in dict.fromkeys([*choices, *texts]):
                     if text != "--" or KEEPS_DASHES:
-                        yield ["serve", "m", f"{action.option_strings[0]}={text}"], {}
+                        yield [*self.least, f"{action.option_strings[0]}={text}"], {}
 
     def line(self):
         self.count += 1
@@ -389,6 +420,11 @@ class Lines:
         for _ in range(self.random.randint(0, 6)):
             parts.append(self.option())
         chance = self.random.random()
+        if self.engine == "sglang":
+            if chance < 0.9:
+                parts.append(["--model-path", self.random.choice(self.MODELS)])
+            self.random.shuffle(parts)
+            return [word for part in parts for word in part], files
         if chance < 0.08:
             parts.append(self.dotted())
         elif chance < 0.12:
@@ -412,21 +448,22 @@ class Lines:
 
 
 def main():
-    mode, folder, _version, *rest = sys.argv[1:]
+    mode, engine, folder, _version, *rest = sys.argv[1:]
     sys.path.insert(0, folder)
     os.environ["VLLM_LOGGING_LEVEL"] = "ERROR"
-    made = stubs.install(["torch", "transformers", "vllm.ir"])
+    made = stubs.install(FORCED[engine])
     output = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    parser, serve, after = serve_parser()
+    parser, serve, after = serve_parser() if engine == "vllm" else sglang_parser()
     print(f"modules that stand in for others: {len({name.partition('.')[0] for name in made.made})}", file=sys.stderr)
     if mode == "table":
-        for side, options in (("serve", serve), ("api_server", module_parser())):
+        sides = {"serve": serve} | ({"api_server": module_parser()} if engine == "vllm" else {})
+        for side, options in sides.items():
             for row in rows(side, options):
                 output.write(json.dumps(row, default=str) + "\n")
     else:
         seed, count, work = rest
-        lines = Lines(serve, int(seed), work)
+        lines = Lines(engine, serve, int(seed), work)
         for argv, files in [*lines.each(), *(lines.line() for _ in range(int(count)))]:
             (error, message), values = parse(parser, serve, after, argv)
             answer = {"argv": argv, "files": files, "error": error, "message": message, "values": values}

@@ -1,6 +1,6 @@
 """Checks a table of options (`options.tsv`) against the options that releases' parsers have (`release.py table`).
 
-    table.py TABLE KEYS FOLDER [--update]
+    table.py TABLE KEYS FOLDER [--update]       KEYS is - where the engine has none
 
 FOLDER holds `VERSION.options.jsonl` for each release to check. Names, aliases, negated spellings, arity, choices, kind of
 JSON and entrypoints must be equal, and defaults where the table names one. KEYS (`keys.tsv`) holds the keys that the JSON
@@ -17,7 +17,11 @@ import sys
 COLUMNS = "name aliases negated arity type default choices only since until".split()
 # What the parser of `options.tsv` makes of these is `flag` and `value`.
 SAME_ARITY = {"flag-negatable": "flag", "json": "value"}
-SIDES = ("serve", "api_server")
+def sides_of(only, present):
+    """The entrypoints of a line; `argv` says that a file may not hold the option."""
+    return present if only in ("", "argv") else [only]
+
+
 # Which of the samples of `release.py` each kind of JSON takes.
 KINDS = {
     ("3", "[]", "{}"): "json",
@@ -95,17 +99,14 @@ def choices_of(option):
 
 def kind_of(option):
     """The column `type` of an option that takes JSON; `None` for others."""
-    if option["json"] is None or "=" in "".join(option["negated"]):
+    if option["json"] is None:
         return None
-    taken = option["json"]["taken"]
-    optional = "" in taken
-    taken = tuple(text for text in taken if text)
+    taken = tuple(option["json"]["taken"])
     if set(taken) >= {"{'a': 1}", "x"}:
         return None  # plain text
     if taken not in KINDS:
         raise SystemExit(f"table.py: {option['names'][0]}: takes {taken}, which is no known kind")
-    optional = optional and KINDS[taken] != "json-or-str"
-    return ("optional-" if optional else "") + KINDS[taken]
+    return ("optional-" if option["json"]["optional"] else "") + KINDS[taken]
 
 
 def same_choices(written, found):
@@ -114,11 +115,11 @@ def same_choices(written, found):
 
 def read(path):
     """By side, the options of a release by each of their long names."""
-    sides = {side: {} for side in SIDES}
+    sides = {}
     for line in path.read_text().splitlines():
         option = json.loads(line)
         for name in option["names"]:
-            sides[option["side"]].setdefault(name, option)
+            sides.setdefault(option["side"], {}).setdefault(name, option)
     return sides
 
 
@@ -142,11 +143,10 @@ def check(table, version, sides, quiet):
     """Prints what differs in a release. Gives how much that is, and what is to be written, by name and entrypoint."""
     texts = []
     facts = {}
-    for side in SIDES:
-        options = sides[side]
+    for side, options in sides.items():
         seen = set()
         for row in table.at(version):
-            if row["only"] not in ("", side):
+            if side not in sides_of(row["only"], list(sides)):
                 continue
             option = options.get(row["name"])
             if option is None:
@@ -237,7 +237,8 @@ def keys_text(table, facts):
 
 def main():
     path, keys_path, folder, *flags = sys.argv[1:]
-    path, keys_path = pathlib.Path(path), pathlib.Path(keys_path)
+    path = pathlib.Path(path)
+    keys_path = None if keys_path == "-" else pathlib.Path(keys_path)
     table = Table(path)
     told = 0
     facts = {}
@@ -250,10 +251,11 @@ def main():
     if flags:
         update(table, facts)
         path.write_text(table.text())
-        keys_path.write_text(keys_text(table, facts))
+        if keys_path:
+            keys_path.write_text(keys_text(table, facts))
         return 0
-    written = set(keys_path.read_text().splitlines())
-    if len(facts) == len(table.versions) - len(NOT_TO_BE_HAD & set(table.versions)):
+    written = set(keys_path.read_text().splitlines()) if keys_path else set()
+    if keys_path and len(facts) == len(table.versions) - len(NOT_TO_BE_HAD & set(table.versions)):
         for line in sorted(set(keys_text(table, facts).splitlines()) ^ written):
             told += 1
             print(f"{keys_path}: {'not there' if line in written else 'missing'}: {line}")

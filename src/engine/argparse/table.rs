@@ -223,6 +223,7 @@ impl Table {
                     "human-int-or-auto" => Kind::HumanIntOrAuto,
                     "key-values" => Kind::KeyValues,
                     "json-or-str" => Kind::JsonOrText,
+                    "json" => Kind::Json,
                     "object" => Kind::Object,
                     "object-or-key-values" => Kind::ObjectOrKeyValues,
                     "str" => Kind::Text,

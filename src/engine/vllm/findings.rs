@@ -1,12 +1,12 @@
 //! What to tell about a command line of vLLM by itself.
 
 use super::options;
-use super::parse::{ParseError, Parsed};
+use super::parse::Parsed;
 use super::reading::{FRACTION, Line, Refused};
 use crate::engine::fraction::{self, Limit};
 use crate::engine::near;
 use crate::engine::reader::Context;
-use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::refusals::{self, several_words};
 use crate::engine::sizes;
 use crate::engine::unread::{self, Unread};
 use crate::engine::{MemorySource, Reading};
@@ -71,13 +71,7 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
             let near = |name: &str| nearest(name, &line.parsed);
             // A program around the engine has options of its own.
             if !(lenient && error.is_about_words()) {
-                findings.push(refused_option(context, &line.view(), error, &near));
-            }
-            if let ParseError::Unrecognized(words) = error
-                && !lenient
-            {
-                let engine = format!("vLLM {}", line.parsed.release);
-                findings.extend(near::options(context, &engine, line.words, words, &near));
+                findings.extend(refusals::refused(context, &line.view(), error, &near));
             }
         }
         None => {

@@ -137,7 +137,7 @@ fn check_serve(version: Version, args: &[Arg<'_>], parsed: &mut Parsed<'_>) {
     if version >= Version::new(0, 19, 0) && named && !has_model && parsed.open.is_none() {
         parsed.fail(|| ParseError::MissingModel("--served-model-name needs a model before it"));
     }
-    if version < Version::new(0, 14, 0) {
+    if version < Version::new(0, 15, 0) {
         return;
     }
     let set = |option| {

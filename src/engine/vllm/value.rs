@@ -18,6 +18,8 @@ pub(super) fn read(option: &OptionInfo, version: Version, text: &str) -> Value {
         _ => true,
     };
     match read {
+        // Its parser splits what is not there.
+        Value::Unset if option.name == "--prompt-adapters" => Value::Refused(Refusal::Type),
         Value::Text if !pairs => Value::Refused(Refusal::Type),
         read => read,
     }
@@ -62,7 +64,7 @@ fn lora_module(text: &str, version: Version) -> bool {
 /// `level` is gone in 0.19.1, and `mode` is one of four, by number or name.
 fn compilation_config(text: &str, version: Version) -> bool {
     if version < Version::new(0, 9, 2) && python_int(text).is_some() {
-        return matches!(text.trim(), "0" | "1" | "2" | "3");
+        return matches!(text, "0" | "1" | "2" | "3");
     }
     let text = text.trim();
     if version < Version::new(0, 9, 0) && text.starts_with('{') && text.ends_with('}') {
@@ -72,18 +74,29 @@ fn compilation_config(text: &str, version: Version) -> bool {
         return false;
     };
     let level = map.get("level").is_none_or(|level| {
-        version < Version::new(0, 18, 0) && !(level.is_object() && version > Version::new(0, 9, 2))
+        version < Version::new(0, 18, 0) && (version < Version::new(0, 9, 1) || is_integer(level))
     });
     let mode = map.get("mode").is_none_or(|mode| match mode {
         serde_json::Value::String(name) => {
             let modes = ["NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE"];
             modes.iter().any(|mode| name.eq_ignore_ascii_case(mode))
         }
+        serde_json::Value::Bool(_) => true,
         mode => mode
             .as_f64()
             .is_some_and(|mode| [0.0, 1.0, 2.0, 3.0].contains(&mode)),
     });
     level && (mode || version < Version::new(0, 11, 1))
+}
+
+/// Whether pydantic takes it for an integer, or for none at all.
+fn is_integer(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null | serde_json::Value::Bool(_) => true,
+        serde_json::Value::Number(number) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        serde_json::Value::String(text) => python_int(text).is_some(),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => false,
+    }
 }
 
 /// An integer with vLLM's suffixes: small letters are powers of 1000 and allow a decimal part, capitals powers of 1024.

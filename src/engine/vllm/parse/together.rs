@@ -1,5 +1,7 @@
 //! Options that a release refuses together, after its parser has taken each of them.
 
+use std::collections::HashMap;
+
 use super::super::options::Entrypoint;
 use super::super::value::Value;
 use super::Parsed;
@@ -58,6 +60,12 @@ impl Parsed<'_> {
         }
         if self.since(11, 0) && self.flag("--enable-log-outputs") && !self.flag("--enable-log-requests") {
             return Some("--enable-log-outputs needs --enable-log-requests");
+        }
+        if self
+            .last("--reasoning-effort-map")
+            .is_some_and(|map| !is_effort_map(&map.text))
+        {
+            return Some("--reasoning-effort-map is no object of efforts and texts");
         }
         if self
             .int("--sse-keep-alive-interval")
@@ -126,5 +134,15 @@ impl Parsed<'_> {
             .filter(|mode| *mode)
             .count();
         (modes > 1).then_some("more than one way to balance between data-parallel ranks")
+    }
+}
+
+/// `validate_reasoning_effort_map`.
+fn is_effort_map(text: &str) -> bool {
+    const EFFORTS: [&str; 7] = ["none", "minimal", "low", "medium", "high", "xhigh", "max"];
+    match serde_json::from_str::<Option<HashMap<String, String>>>(text) {
+        Ok(Some(map)) => map.keys().all(|effort| EFFORTS.contains(&&**effort)),
+        Ok(None) => true,
+        Err(_) => false,
     }
 }

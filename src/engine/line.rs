@@ -63,7 +63,7 @@ impl LineView<'_, '_> {
             Some(setting) => {
                 request.source = if setting.place.config {
                     MemorySource::ConfigFile
-                } else if self.variable(setting.place.word).is_some() {
+                } else if self.is_made_of_variable(context, setting.place.word, option) {
                     MemorySource::Env
                 } else {
                     MemorySource::Flag
@@ -137,6 +137,19 @@ impl LineView<'_, '_> {
             Item::Variable(index) => Some(index),
             Item::Command(_) | Item::Args(_) | Item::Elsewhere => None,
         }
+    }
+
+    /// Whether a word is an option that was made of a variable; a variable may hold the words of a command line as well.
+    fn is_made_of_variable(&self, context: &Context<'_>, word: usize, option: &str) -> bool {
+        let Some(index) = self.variable(word) else {
+            return false;
+        };
+        let variable = context.invocation.environment.variables().get(index);
+        let holds_words = variable.is_some_and(|variable| {
+            let value = variable.value.as_deref().unwrap_or_default();
+            value.replace('_', "-").contains(option)
+        });
+        !holds_words
     }
 
     /// The field that holds a value.

@@ -81,7 +81,16 @@ fn answer(line: &Line) -> Result<Value, Box<dyn Error>> {
     };
     if line.engine == "sglang" {
         let parsed = sglang::parse::parse(position, sglang::options::Entrypoint::LaunchServer, &words, &file);
-        return Ok(told(line, &parsed));
+        let mut answer = told(line, &parsed);
+        // The table has one name for all releases, which the release may have as an alias.
+        for name in &line.names {
+            if let Some(option) = sglang::options::option(position, name)
+                && let Some(value) = answer.pointer_mut(&format!("/values/{name}"))
+            {
+                *value = value_of(&parsed, option.name);
+            }
+        }
+        return Ok(answer);
     }
     let parsed = vllm::parse::parse(position, vllm::options::Entrypoint::Serve, &words, &file);
     if let Some(why) = parsed.refused_together() {

@@ -11,7 +11,7 @@ ENGINE is `vllm` or `sglang`. FOLDER holds the package of the release; nothing o
 then COUNT lines made from SEED.
 
 `table`: each line is an option as the parser has it: `side` (`serve` or `api_server`), `names`, `negated`, `arity`,
-`choices` (null where all values are taken), `default` and `json` (null where it is not read as JSON).
+`choices` (null where all values are taken), `default`, `gone` (whether it is refused wherever it stands) and `json` (null where it is not read as JSON).
 """
 
 import argparse
@@ -270,8 +270,15 @@ def json_of(action):
     return {"taken": taken, "optional": optional, "keys": keys}
 
 
+def is_gone(action, parser):
+    """Whether a flag is refused wherever it stands."""
+    if action.nargs != 0 or isinstance(action, (argparse._HelpAction, argparse._VersionAction)):
+        return False
+    return not takes(lambda name: action(parser, argparse.Namespace(), None, name), action.option_strings[0])
+
+
 def name_of(choice):
-    return "null" if choice is None else str(choice)
+    return {None: "null", "null": '"null"'}.get(choice, str(choice))
 
 
 def rows(side, parser):
@@ -294,6 +301,7 @@ def rows(side, parser):
             "action": type(action).__name__,
             "type": str(getattr(action.type, "__name__", action.type)),
             "json": json_of(action),
+            "gone": is_gone(action, parser),
             "choices": None if action.choices is None else [name_of(choice) for choice in action.choices],
             "default": default if default != argparse.SUPPRESS else None,
         }

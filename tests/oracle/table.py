@@ -98,7 +98,11 @@ def choices_of(option):
 
 
 def kind_of(option):
-    """The column `type` of an option that takes JSON; `None` for others."""
+    """The column `type` of an option that takes JSON or a boolean or is gone; `None` for others."""
+    if option["gone"]:
+        return "gone"
+    if option["action"] == "StoreBoolean":
+        return "boolean"
     if option["json"] is None:
         return None
     taken = tuple(option["json"]["taken"])

@@ -44,6 +44,10 @@ pub enum Kind {
     JsonOrText,
     /// A JSON object.
     Object,
+    /// `true` or `false`, in any case.
+    Boolean,
+    /// None: the release refuses the option wherever it stands, and keeps it for its message only.
+    Gone,
     /// A JSON object where the text stands in braces, else `a=1,b=2`.
     ObjectOrKeyValues,
 }
@@ -73,10 +77,11 @@ pub struct OptionInfo {
 
 impl OptionInfo {
     /// Whether the parser refuses the text `value` because it is not among the choices. `null` among them is Python's
-    /// `None`, which no text is.
+    /// `None`, which no text is; the text stands there in quotes.
     #[must_use]
     pub fn refuses(&self, value: &str) -> bool {
-        !self.choices.is_empty() && (value == "null" || !self.has_choice(value))
+        let value = if value == "null" { "\"null\"" } else { value };
+        !self.choices.is_empty() && !self.has_choice(value)
     }
 
     /// Whether the parser refuses `None`, which `""` and `None` become where that means "not set".
@@ -224,6 +229,8 @@ impl Table {
                     "key-values" => Kind::KeyValues,
                     "json-or-str" => Kind::JsonOrText,
                     "json" => Kind::Json,
+                    "gone" => Kind::Gone,
+                    "boolean" => Kind::Boolean,
                     "object" => Kind::Object,
                     "object-or-key-values" => Kind::ObjectOrKeyValues,
                     "str" => Kind::Text,

@@ -48,7 +48,11 @@ pub(crate) fn read(
         };
     }
     let value = match option.kind {
-        Kind::Text => Some(Value::Text),
+        Kind::Text | Kind::Gone => Some(Value::Text),
+        Kind::Boolean => ["true", "false"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
+            .then_some(Value::Text),
         Kind::Int => python_int(text).map(Value::Int),
         Kind::Float => is_python_float(text).then_some(Value::Text),
         Kind::HumanIntOrAuto if text.trim().eq_ignore_ascii_case("auto") => Some(Value::Int(-1)),
@@ -62,6 +66,11 @@ pub(crate) fn read(
     };
     match value {
         None => Value::Refused(Refusal::Type),
+        // What is compared is the number, however it is written.
+        Some(Value::Int(int)) if !option.choices.is_empty() && option.refuses(&int.to_string()) => {
+            Value::Refused(Refusal::NotAChoice)
+        }
+        Some(Value::Int(int)) => Value::Int(int),
         Some(_) if option.refuses(text) => Value::Refused(Refusal::NotAChoice),
         Some(value) => value,
     }

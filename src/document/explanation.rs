@@ -465,6 +465,26 @@ mod tests {
     }
 
     #[test]
+    fn parallel_sizes_are_told_as_they_are_written() {
+        let mut pod: crate::workload::pod::Pod =
+            serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
+        pod.spec.containers = vec![container(json!({
+            "name": "server", "image": "vllm/vllm-openai:v0.20.0",
+            "args": ["m", "--tensor-parallel-size", "4294967297", "--data-parallel-size=99999999999999999999"],
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        }))];
+        let placed = engine::containers(&pod).next().unwrap();
+        let reading = engine::read(&pod, placed, &engine::NoSources, &[]).remove(0);
+        assert_eq!(reading.parallelism.devices, u32::MAX);
+        let told = serde_json::to_value(ExplainedContainer::new(placed, reading)).unwrap();
+        assert_eq!(
+            told["parallelism"],
+            json!({"tensor": 4_294_967_297_u64, "pipeline": 1, "data": "99999999999999999999",
+                   "dataLocal": "99999999999999999999", "devices": "429496729699999999995705032703"})
+        );
+    }
+
+    #[test]
     fn limits_decide_and_unusable_quantities_are_shown_as_written() {
         let both = container(json!({"resources": {
             "limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "half"}}}));

@@ -131,7 +131,10 @@ def scripts_parser(flexible):
     module.uvloop = types.SimpleNamespace(run=lambda *_, **__: None)
     module.run_server = lambda *_, **__: None
 
+    importlib.import_module("vllm.entrypoints.openai.cli_args").validate_chat_template = lambda *_, **__: None
+
     def after(arguments):
+        module.validate_parsed_serve_args(arguments)
         arguments.dispatch_function(arguments)
 
     return parser, only_subcommand(parser), after

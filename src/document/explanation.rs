@@ -466,8 +466,7 @@ mod tests {
 
     #[test]
     fn parallel_sizes_are_told_as_they_are_written() {
-        let mut pod: crate::workload::pod::Pod =
-            serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
+        let mut pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
         pod.spec.containers = vec![container(json!({
             "name": "server", "image": "vllm/vllm-openai:v0.20.0",
             "args": ["m", "--tensor-parallel-size", "4294967297", "--data-parallel-size=99999999999999999999"],

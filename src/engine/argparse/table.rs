@@ -36,7 +36,7 @@ pub enum Kind {
     HumanInt,
     /// The same, or `auto`.
     HumanIntOrAuto,
-    /// `a=1,b=2`.
+    /// `a=1,b=2`, or nothing.
     KeyValues,
     /// JSON.
     Json,

@@ -1,6 +1,6 @@
 //! Values as Python reads them: `int()`, `float()`, `json.loads()`.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use super::table::{Kind, OptionInfo};
 
@@ -57,6 +57,7 @@ pub(crate) fn read(
         Kind::Float => is_python_float(text).then_some(Value::Text),
         Kind::HumanIntOrAuto if text.trim().eq_ignore_ascii_case("auto") => Some(Value::Int(-1)),
         Kind::HumanInt | Kind::HumanIntOrAuto => human_int(text).map(Value::Int),
+        Kind::KeyValues if text.is_empty() => Some(Value::Unset),
         Kind::KeyValues => are_key_values(text).then_some(Value::Text),
         Kind::ObjectOrKeyValues if !is_braced(text) => are_key_values(text).then_some(Value::Text),
         Kind::JsonOrText if !is_braced(text) => Some(Value::Text),
@@ -98,8 +99,8 @@ fn is_braced(text: &str) -> bool {
 
 /// The keys of a JSON object; `None` for what is none.
 pub(crate) fn object_keys(text: &str) -> Option<BTreeSet<String>> {
-    let map: BTreeMap<String, serde::de::IgnoredAny> = serde_json::from_str(text).ok()?;
-    Some(map.into_keys().collect())
+    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    Some(map.into_iter().map(|(key, _)| key).collect())
 }
 
 /// Python's `json.loads` also takes `NaN` and `Infinity`.

@@ -105,7 +105,7 @@ impl Parsed<'_> {
         let servers = self.int("--api-server-count");
         let headless = self.flag("--headless");
         let many = "--headless and an --api-server-count above 1 exclude each other";
-        if headless && servers.is_some_and(|servers| servers > if self.since(16, 0) { 0 } else { 1 }) {
+        if headless && servers.is_some_and(|servers| servers > i128::from(!self.since(16, 0))) {
             return Some(if self.since(16, 0) {
                 "--headless and --api-server-count exclude each other"
             } else {

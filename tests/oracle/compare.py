@@ -60,7 +60,7 @@ def same(expected, got):
     if "float" in expected:
         wanted, value = float(expected["float"]), number(text)
         return value is not None and (value == wanted or math.isnan(value) and math.isnan(wanted))
-    if expected == {"list": []} and got.get("unset"):
+    if expected == {"list": []} and (got.get("unset") or got.get("flag")):
         return True
     if "list" in expected and got["set"]:
         return got["all"] == expected["list"]

@@ -21,7 +21,7 @@ mod fit;
 
 pub use check::{Checked, Decision};
 pub use devices::{DeviceHolder, DeviceRow};
-pub use explanation::{Explained, ExplainedContainer, GpuRequest, ModelFacts, SlotCount, TokenCount};
+pub use explanation::{Explained, ExplainedContainer, GpuRequest, Integer, ModelFacts, SlotCount};
 pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};
 
 /// Group and version of every document.

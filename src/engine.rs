@@ -53,6 +53,7 @@ pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};
+pub use sizes::ExactSizes;
 
 /// The engine that a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -369,6 +370,8 @@ pub struct Reading {
     pub meaning: Meaning,
     /// Parallel sizes.
     pub parallelism: Parallelism,
+    /// The same as written, where one of them is beyond 32 bits.
+    pub exact_sizes: Option<ExactSizes>,
     /// Longest context in tokens; -1 for vLLM's `auto`.
     pub max_model_len: Option<i128>,
     /// Quantisation as written.

@@ -39,10 +39,10 @@ fn reading(version: &str, line: &str) -> String {
         Some(ParseError::MissingModel(_)) => "no model".to_owned(),
         Some(ParseError::Other(_)) => "other".to_owned(),
         None => {
-            let refused = if parsed.refused_by_config().is_empty() {
-                ""
-            } else {
-                " refused"
+            let refused = match (parsed.refused_by_config().is_empty(), parsed.refused_together()) {
+                (true, None) => String::new(),
+                (true, Some(why)) => format!(" {why}"),
+                (false, _) => " refused".to_owned(),
             };
             let int = |option| parsed.int(option).map_or("-".to_owned(), |int| int.to_string());
             format!(
@@ -77,6 +77,115 @@ fn lines_are_read_by_release() {
                 ("0.33.0", "Qwen/Qwen3-0.6B 0.92 1/1/1 -"),
             ],
         ),
+        // Choices that say nothing of memory, by release; a number is compared as one.
+        (
+            "serve m --lora-dtype float32",
+            &[
+                ("0.6.3.post1", "m 0.9 1/1/- -"),
+                ("0.10.2", "invalid --lora-dtype"),
+                ("0.12.0", "m 0.9 1/1/1 -"),
+            ],
+        ),
+        (
+            "serve m --mamba-cache-dtype bfloat16",
+            &[
+                ("0.20.0", "invalid --mamba-cache-dtype"),
+                ("0.23.0", "m 0.92 1/1/1 -"),
+            ],
+        ),
+        ("serve m --block-size 016", &[("0.11.0", "m 0.9 1/1/1 -")]),
+        ("serve m --block-size 17", &[("0.11.0", "invalid --block-size")]),
+        (
+            "serve m --collect-detailed-traces model,worker",
+            &[
+                ("0.19.1", "m 0.9 1/1/1 -"),
+                ("0.33.0", "invalid --collect-detailed-traces"),
+            ],
+        ),
+        (
+            "serve m --enable-chunked-prefill=yes",
+            &[
+                ("0.7.3", "invalid --enable-chunked-prefill"),
+                ("0.8.5.post1", "no value --enable-chunked-prefill"),
+            ],
+        ),
+        // JSON is an object where a configuration is read from it, with the keys of the release.
+        (
+            "serve m --structured-outputs-config 3",
+            &[("0.19.1", "invalid --structured-outputs-config")],
+        ),
+        (
+            r#"serve m --kv-events-config {"no_such_key":1}"#,
+            &[
+                ("0.11.2", "m 0.9 1/1/1 -"),
+                ("0.19.1", "invalid --kv-events-config"),
+            ],
+        ),
+        (
+            r#"serve m --kv-events-config {"publisher":"zmq"}"#,
+            &[("0.19.1", "m 0.9 1/1/1 -")],
+        ),
+        (
+            "serve m --compilation-config {'level':3}",
+            &[
+                ("0.8.5.post1", "m 0.9 1/1/1 -"),
+                ("0.9.1", "invalid --compilation-config"),
+            ],
+        ),
+        (
+            "serve m --hf-overrides {x}",
+            &[("0.19.1", "invalid --hf-overrides")],
+        ),
+        ("serve m --hf-overrides x", &[("0.19.1", "m 0.9 1/1/1 -")]),
+        ("serve m --lora-modules a=/b", &[("0.19.1", "m 0.9 1/1/1 -")]),
+        (
+            r#"serve m --lora-modules {"name":"a","path":"/b"}"#,
+            &[("0.19.1", "m 0.9 1/1/1 -")],
+        ),
+        (
+            r#"serve m --lora-modules {"name":"a"}"#,
+            &[("0.19.1", "invalid --lora-modules")],
+        ),
+        // Options that the server refuses together.
+        (
+            "serve m --enable-auto-tool-choice",
+            &[
+                (
+                    "0.11.0",
+                    "m 0.9 1/1/1 - --enable-auto-tool-choice needs --tool-call-parser",
+                ),
+                (
+                    "0.6.3.post1",
+                    "m 0.9 1/1/- - --enable-auto-tool-choice needs --tool-call-parser",
+                ),
+            ],
+        ),
+        (
+            "serve m --enable-auto-tool-choice --tool-call-parser hermes",
+            &[("0.11.0", "m 0.9 1/1/1 -")],
+        ),
+        (
+            "serve m --headless --api-server-count 2",
+            &[(
+                "0.12.0",
+                "m 0.9 1/1/1 - --headless and an --api-server-count above 1 exclude each other",
+            )],
+        ),
+        (
+            "serve m --headless --api-server-count 1",
+            &[("0.12.0", "m 0.9 1/1/1 -"), ("0.16.0", "other")],
+        ),
+        (
+            "serve m --data-parallel-external-lb --data-parallel-hybrid-lb",
+            &[
+                ("0.12.0", "m 0.9 1/1/1 -"),
+                (
+                    "0.18.1",
+                    "m 0.9 1/1/1 - more than one way to balance between data-parallel ranks",
+                ),
+            ],
+        ),
+        ("serve m --model facebook/opt-125m", &[("0.7.3", "m 0.9 1/1/- -")]),
         // Spellings: underscores, prefixes, `=`, the last one wins.
         (
             "serve m --gpu_memory-utilization=0.4",

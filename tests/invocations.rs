@@ -579,6 +579,61 @@ fn an_own_image_is_read_as_its_rule_says() {
 }
 
 #[test]
+fn a_split_item_leaves_variables_their_places() {
+    let container = json!({
+        "image": "sglang:0.5.10.post1-sagemaker",
+        "env": [
+            {"name": "SM_SGLANG_CHAT_TEMPLATE", "value": "--tp-size 2 --dp-size 1"},
+            {"name": "SM_SGLANG_MEM_FRACTION_STATIC", "value": "0.5"},
+        ],
+    });
+    let reading = read(&container);
+    assert_eq!(reading.memory.value.as_deref(), Some("0.5"), "{reading:#?}");
+    assert_eq!(name(&reading.memory.source), "env");
+    assert_eq!(reading.memory.path.as_str(), "spec.containers[0].env[1]");
+}
+
+#[test]
+fn a_misspelt_option_is_told_once() {
+    let codes = |args: &[&str]| -> Vec<String> {
+        let reading = read(&argv(&[], args));
+        let told = reading
+            .findings
+            .iter()
+            .map(|finding| format!("{} {}", finding.code, finding.message));
+        told.collect()
+    };
+    let one = codes(&["--model=m", "--max-model-length=4096"]);
+    assert_eq!(one.len(), 1, "{one:?}");
+    assert!(
+        one[0].starts_with("VG107") && one[0].ends_with("write --max-model-len"),
+        "{one:?}"
+    );
+    let two = codes(&[
+        "--model=m",
+        "--max-model-length=4096",
+        "--gpu-memory-utilisation=0.3",
+    ]);
+    assert_eq!(two.len(), 2, "{two:?}");
+    assert!(
+        two[1].starts_with("VG108") && two[1].ends_with("write --gpu-memory-utilization"),
+        "{two:?}"
+    );
+}
+
+#[test]
+fn options_that_a_server_refuses_together_do_not_start() {
+    let reading = read(&argv(&[], &["--model=m", "--enable-auto-tool-choice"]));
+    assert_eq!(name(&reading.starts), "no");
+    assert_eq!(reading.findings[0].path.as_str(), "spec.containers[0].args[1]");
+    let message = &reading.findings[0].message;
+    assert!(
+        message.ends_with("--enable-auto-tool-choice needs --tool-call-parser"),
+        "{message}"
+    );
+}
+
+#[test]
 fn several_words_in_one_item_are_read_as_meant_and_do_not_start() {
     let container = argv(
         &[],

@@ -6,8 +6,8 @@ use crate::demand::load::{self, Annotations};
 use crate::demand::resources;
 use crate::device::is_slot_resource;
 use crate::engine::{
-    self, Engine, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Provenance,
-    Reading, Resolvable, Role, Sources, Starts, Unresolved,
+    self, Engine, ExactSizes, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed,
+    Provenance, Reading, Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
 use crate::policy::OwnModels;
@@ -157,7 +157,7 @@ pub struct ExplainedContainer {
     /// Slots that it asks for.
     pub gpu: Vec<GpuRequest>,
     /// Longest context in tokens.
-    pub max_model_len: Option<TokenCount>,
+    pub max_model_len: Option<Integer>,
     /// Quantisation as written.
     pub quantization: Option<String>,
     /// Type of weights and activations.
@@ -209,21 +209,24 @@ impl From<MemoryRequest> for Memory {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ParallelSizes {
-    tensor: u32,
-    pipeline: u32,
-    data: u32,
-    data_local: u32,
-    devices: u32,
+    tensor: Integer,
+    pipeline: Integer,
+    data: Integer,
+    data_local: Integer,
+    devices: Integer,
 }
 
-impl From<Parallelism> for ParallelSizes {
-    fn from(sizes: Parallelism) -> Self {
+impl ParallelSizes {
+    /// As they are written; the devices that the reading settled on in the end.
+    fn of(bounded: Parallelism, exact: Option<ExactSizes>) -> Self {
+        let size = |bounded: u32, exact: Option<i128>| Integer(exact.unwrap_or(i128::from(bounded)));
+        let devices = exact.map(|sizes| sizes.devices);
         Self {
-            tensor: sizes.tensor,
-            pipeline: sizes.pipeline,
-            data: sizes.data,
-            data_local: sizes.data_local,
-            devices: sizes.devices,
+            tensor: size(bounded.tensor, exact.map(|sizes| sizes.tensor)),
+            pipeline: size(bounded.pipeline, exact.map(|sizes| sizes.pipeline)),
+            data: size(bounded.data, exact.map(|sizes| sizes.data)),
+            data_local: size(bounded.data_local, exact.map(|sizes| sizes.data_local)),
+            devices: size(bounded.devices, devices.filter(|_| bounded.devices == u32::MAX)),
         }
     }
 }
@@ -247,11 +250,11 @@ pub enum SlotCount {
     Unusable(String),
 }
 
-/// A number of tokens; -1 for vLLM's `auto`. Beyond 64 bits JSON readers lose digits, so there it is a string.
+/// An integer as the engine reads it. Beyond 64 bits JSON readers lose digits, so there it is a string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TokenCount(pub i128);
+pub struct Integer(pub i128);
 
-impl Serialize for TokenCount {
+impl Serialize for Integer {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match i64::try_from(self.0) {
             Ok(small) => serializer.serialize_i64(small),
@@ -291,9 +294,9 @@ impl ExplainedContainer {
             starts: reading.starts,
             resolvable: reading.resolvable,
             memory: reading.memory.into(),
-            parallelism: reading.parallelism.into(),
+            parallelism: ParallelSizes::of(reading.parallelism, reading.exact_sizes),
             gpu: slots(placed.container),
-            max_model_len: reading.max_model_len.map(TokenCount),
+            max_model_len: reading.max_model_len.map(Integer),
             quantization: reading.quantization,
             dtype: reading.dtype,
             kv_cache_dtype: reading.kv_cache_dtype,
@@ -332,7 +335,7 @@ impl ExplainedContainer {
                     MemorySource::Default
                 },
             },
-            parallelism: Parallelism::default().into(),
+            parallelism: ParallelSizes::of(Parallelism::default(), None),
             gpu,
             max_model_len: None,
             quantization: None,
@@ -365,7 +368,7 @@ impl ExplainedContainer {
     /// Devices that the container's processes use.
     #[must_use]
     pub fn devices(&self) -> u32 {
-        self.parallelism.devices
+        u32::try_from(self.parallelism.devices.0).unwrap_or(u32::MAX)
     }
 }
 
@@ -424,6 +427,7 @@ mod tests {
                 path: FieldPath::new("spec.containers[0].args[1]"),
             },
             parallelism: Parallelism::default(),
+            exact_sizes: None,
             max_model_len: Some(8192),
             quantization: None,
             dtype: Some("auto".into()),
@@ -478,8 +482,27 @@ mod tests {
             (i128::from(i64::MAX), json!(i64::MAX)),
             (i128::from(u64::MAX) + 1, json!("18446744073709551616")),
         ] {
-            assert_eq!(serde_json::to_value(TokenCount(tokens)).unwrap(), expected);
+            assert_eq!(serde_json::to_value(Integer(tokens)).unwrap(), expected);
         }
+    }
+
+    #[test]
+    fn parallel_sizes_are_told_as_they_are_written() {
+        let mut pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}})).unwrap();
+        pod.spec.containers = vec![container(json!({
+            "name": "server", "image": "vllm/vllm-openai:v0.20.0",
+            "args": ["m", "--tensor-parallel-size", "4294967297", "--data-parallel-size=99999999999999999999"],
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        }))];
+        let placed = engine::containers(&pod).next().unwrap();
+        let reading = engine::read(&pod, placed, &engine::NoSources, &[]).remove(0);
+        assert_eq!(reading.parallelism.devices, u32::MAX);
+        let told = serde_json::to_value(ExplainedContainer::new(placed, reading)).unwrap();
+        assert_eq!(
+            told["parallelism"],
+            json!({"tensor": 4_294_967_297_u64, "pipeline": 1, "data": "99999999999999999999",
+                   "dataLocal": "99999999999999999999", "devices": "429496729699999999995705032703"})
+        );
     }
 
     #[test]

@@ -16,10 +16,9 @@ pub(super) fn option(
     if line.split {
         return None;
     }
-    let from_variable = |word: usize| line.from_variables.iter().any(|(from, _)| *from == word);
     if let Some(setting) = line.parsed.last(option)
         && !setting.place.config
-        && !from_variable(setting.place.word)
+        && line.variable(setting.place.word).is_none()
         && line.parsed.open.is_none()
         && let Some(word) = line.words.get(setting.place.word)
         && let Some(span) = &word.span

@@ -7,7 +7,7 @@ use super::argparse::{Parsed, Setting};
 use super::reader::Context;
 use super::{MemoryKind, MemoryRequest, MemorySource, Unresolved};
 use crate::finding::FieldPath;
-use crate::invocation::{Certainty, Word};
+use crate::invocation::{Certainty, Item, Word};
 use crate::units::Fraction;
 
 /// A command line with the words that stand for it.
@@ -16,8 +16,6 @@ pub(super) struct LineView<'l, 'w> {
     pub(super) engine: &'static str,
     pub(super) parsed: &'l Parsed<'w>,
     pub(super) words: &'l [Word<'w>],
-    /// Indices of words that variables put in, with the index of each variable in the environment.
-    pub(super) from_variables: &'l [(usize, usize)],
     /// Whether words had to be split to read what was meant.
     pub(super) split: bool,
 }
@@ -65,11 +63,7 @@ impl LineView<'_, '_> {
             Some(setting) => {
                 request.source = if setting.place.config {
                     MemorySource::ConfigFile
-                } else if self
-                    .from_variables
-                    .iter()
-                    .any(|(word, _)| *word == setting.place.word)
-                {
+                } else if self.is_made_of_variable(context, setting.place.word, option) {
                     MemorySource::Env
                 } else {
                     MemorySource::Flag
@@ -137,14 +131,31 @@ impl LineView<'_, '_> {
         });
     }
 
+    /// The variable that put a word in, as its index in the environment.
+    pub(super) fn variable(&self, word: usize) -> Option<usize> {
+        match self.words.get(word)?.item {
+            Item::Variable(index) => Some(index),
+            Item::Command(_) | Item::Args(_) | Item::Made(..) | Item::Elsewhere => None,
+        }
+    }
+
+    /// Whether a word is an option that was made of a variable; a variable may hold the words of a command line as well.
+    fn is_made_of_variable(&self, context: &Context<'_>, word: usize, option: &str) -> bool {
+        let Some(index) = self.variable(word) else {
+            return false;
+        };
+        let variable = context.invocation.environment.variables().get(index);
+        let holds_words = variable.is_some_and(|variable| {
+            let value = variable.value.as_deref().unwrap_or_default();
+            value.replace('_', "-").contains(option)
+        });
+        !holds_words
+    }
+
     /// The field that holds a value.
     pub(super) fn path_of(&self, context: &Context<'_>, setting: &Setting<'_>) -> FieldPath {
-        if let Some((_, variable)) = self
-            .from_variables
-            .iter()
-            .find(|(word, _)| *word == setting.place.word)
-        {
-            return context.path_of_variable(*variable);
+        if let Some(variable) = self.variable(setting.place.word) {
+            return context.path_of_variable(variable);
         }
         match self.words.get(setting.place.word) {
             Some(word) => word.item.path(&context.path),

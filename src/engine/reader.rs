@@ -75,6 +75,7 @@ impl<'c> Context<'c> {
             },
             meaning: super::Meaning::default(),
             parallelism: Parallelism::default(),
+            exact_sizes: None,
             max_model_len: None,
             quantization: None,
             dtype: None,

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::argparse::ParseError;
 use super::argparse::value::{Refusal, Value};
 use super::line::LineView;
+use super::near;
 use super::reader::Context;
 use crate::finding::{Code, FieldPath, Finding};
 use crate::invocation::{Certainty, Word};
@@ -97,10 +98,41 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bo
     Some(out)
 }
 
-/// VG107: an option that this release refuses.
+/// VG107 about what this release refuses, and VG108 about misspelt options that it does not tell already.
 ///
 /// `near` gives the option that a misspelt one was meant to be.
-pub(super) fn refused_option<'k>(
+pub(super) fn refused<'k>(
+    context: &Context<'_>,
+    line: &LineView<'_, '_>,
+    error: &ParseError,
+    near: &dyn Fn(&str) -> Option<&'k str>,
+) -> Vec<Finding> {
+    let mut findings = vec![refused_option(context, line, error, near)];
+    if let ParseError::Unrecognized(words) = error {
+        let told = first_option(words);
+        let others: Vec<String> = words
+            .iter()
+            .filter(|word| name_of(word) != name_of(told))
+            .cloned()
+            .collect();
+        let engine = format!("{} {}", line.engine, line.parsed.release);
+        findings.extend(near::options(context, &engine, line.words, &others, near));
+    }
+    findings
+}
+
+/// The word of those that a release does not know that is told: the first option, else the first one.
+fn first_option(words: &[String]) -> &str {
+    let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
+    word.map_or("", String::as_str)
+}
+
+fn name_of(word: &str) -> &str {
+    word.split('=').next().unwrap_or_default()
+}
+
+/// VG107: an option that this release refuses.
+fn refused_option<'k>(
     context: &Context<'_>,
     line: &LineView<'_, '_>,
     error: &ParseError,
@@ -129,9 +161,8 @@ pub(super) fn refused_option<'k>(
             format!("{word} is a prefix of several options of {engine} {release}; write the option in full"),
         ),
         ParseError::Unrecognized(words) => {
-            let word = words.iter().find(|word| word.starts_with('-')).or(words.first());
-            let word = word.map_or("", String::as_str);
-            let name = word.split('=').next().unwrap_or_default();
+            let word = first_option(words);
+            let name = name_of(word);
             let remedy = match near(name).filter(|_| name.starts_with('-')) {
                 Some(meant) => format!("write {meant}"),
                 None => "remove or correct it".to_owned(),
@@ -150,6 +181,7 @@ pub(super) fn refused_option<'k>(
             let why = match refusal {
                 Refusal::Type => "is not of its type",
                 Refusal::NotAChoice => "is not one of its choices",
+                Refusal::UnknownKey => "has a key that is none of its own",
             };
             (
                 *option,

@@ -14,13 +14,12 @@ pub(super) fn put<'w>(
     at: usize,
     known: Vec<(String, String)>,
     is_flag: &dyn Fn(&str) -> bool,
-) -> (Option<Vec<Word<'w>>>, Vec<(usize, usize)>) {
+) -> Option<Vec<Word<'w>>> {
     let mut pairs = known;
     let declared = context.rule.into_iter().flat_map(|rule| &rule.variables);
     pairs.extend(declared.map(|(name, option)| (name.clone(), option.clone())));
     let variables = context.invocation.environment.variables();
     let mut more = Vec::new();
-    let mut from = Vec::new();
     for (name, option) in &pairs {
         let Some(index) = context.invocation.environment.position(name) else {
             continue;
@@ -55,7 +54,6 @@ pub(super) fn put<'w>(
                 )
             }
         };
-        from.push((at + more.len(), index));
         more.push(Word {
             text: Cow::Owned(text),
             certainty,
@@ -65,9 +63,9 @@ pub(super) fn put<'w>(
         });
     }
     if more.is_empty() {
-        return (None, Vec::new());
+        return None;
     }
     let mut all = words.to_vec();
     all.splice(at..at, more);
-    (Some(all), from)
+    Some(all)
 }

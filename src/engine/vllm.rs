@@ -16,6 +16,7 @@ use crate::invocation::{Command, Word};
 
 mod config_file;
 mod findings;
+mod keys;
 pub mod options;
 pub mod parse;
 mod reading;

@@ -1,6 +1,6 @@
 """Compares what a release makes of command lines (`release.py`) with what vramgate makes of them (`read_argv`).
 
-    compare.py VERSION ANSWERS READER
+    compare.py ENGINE VERSION ANSWERS READER
 
 Prints how many lines are equal, and each difference once for each option. Ends with 1 where there is one.
 """
@@ -60,17 +60,21 @@ def same(expected, got):
     if "float" in expected:
         wanted, value = float(expected["float"]), number(text)
         return value is not None and (value == wanted or math.isnan(value) and math.isnan(wanted))
+    if expected == {"list": []} and (got.get("unset") or got.get("flag")):
+        return True
     if "list" in expected and got["set"]:
         return got["all"] == expected["list"]
     return None
 
 
 def main():
-    version, path, reader = sys.argv[1:]
+    engine, version, path, reader = sys.argv[1:]
+    program = {"vllm": "vllm", "sglang": "python -m sglang.launch_server"}[engine]
     answers = [json.loads(line) for line in open(path)]
     asked = [
         json.dumps(
             {
+                "engine": engine,
                 "release": version,
                 "argv": answer["argv"],
                 "files": answer["files"],
@@ -110,11 +114,11 @@ def main():
                 good = False
                 wrong[name].append((line, json.dumps(expected), json.dumps(result["values"][name])))
         equal += good
-    print(f"vLLM {version}: {len(answers)} lines, {equal} equal ({refused} refused by both, {another} of them for another")
+    print(f"{engine} {version}: {len(answers)} lines, {equal} equal ({refused} refused by both, {another} of them for another")
     print(f"reason), {len(answers) - equal} different; {values} values compared, {unknown} not (JSON, defaults left open)")
     for key, cases in sorted(wrong.items(), key=lambda item: -len(item[1])):
         line, expected, got = min(cases, key=lambda case: len(case[0]))
-        print(f"\n{len(cases)} x {key}\n  vllm {line}\n  release:  {expected}\n  vramgate: {got}")
+        print(f"\n{len(cases)} x {key}\n  {program} {line}\n  release:  {expected}\n  vramgate: {got}")
     return 1 if wrong else 0
 
 

@@ -1,7 +1,7 @@
-//! Reads command lines of `vllm` from the standard input as vramgate does, and prints what it makes of them: the other
+//! Reads command lines of vLLM or SGLang from the standard input as vramgate does, and prints what it makes of them: the other
 //! side of `release.py`.
 //!
-//! Each line is an object `{"release", "argv", "files", "names"}`; each answer is `{"error", "values"}`, the values of
+//! Each line is an object `{"engine", "release", "argv", "files", "names"}`; each answer is `{"error", "values"}`, the values of
 //! the options in `names` as `{"set", "text", "int", "flag", "all"}`.
 #![allow(clippy::print_stdout, reason = "a program of the tests")]
 
@@ -12,13 +12,14 @@ use std::io::BufRead;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use vramgate::engine::Version;
-use vramgate::engine::vllm::options::{self, Entrypoint};
-use vramgate::engine::vllm::parse::{ParseError, Parsed, parse};
-use vramgate::engine::vllm::value::Value as Read;
+use vramgate::engine::argparse::value::Value as Read;
+use vramgate::engine::argparse::{ParseError, Parsed};
+use vramgate::engine::{sglang, vllm};
 use vramgate::invocation::Word;
 
 #[derive(Deserialize)]
 struct Line {
+    engine: String,
     release: String,
     argv: Vec<String>,
     #[serde(default)]
@@ -40,9 +41,6 @@ fn error_name(error: &ParseError) -> &'static str {
 
 /// What `name` is: set to what, or its default.
 fn value_of(parsed: &Parsed<'_>, name: &str) -> Value {
-    if name == "--model" {
-        return json!({"set": true, "text": parsed.model()});
-    }
     let Some(last) = parsed.last(name) else {
         return json!({"set": false, "text": parsed.default(name)});
     };
@@ -66,7 +64,12 @@ fn value_of(parsed: &Parsed<'_>, name: &str) -> Value {
 
 fn answer(line: &Line) -> Result<Value, Box<dyn Error>> {
     let release = Version::parse(&line.release).ok_or("release: not a version")?;
-    let position = options::releases()
+    let releases = match &*line.engine {
+        "vllm" => vllm::options::releases(),
+        "sglang" => sglang::options::releases(),
+        other => return Err(format!("engine: {other} is neither vllm nor sglang").into()),
+    };
+    let position = releases
         .iter()
         .position(|known| *known == release)
         .ok_or_else(|| format!("release: {release} has no options of its own here; see options.tsv"))?;
@@ -76,15 +79,39 @@ fn answer(line: &Line) -> Result<Value, Box<dyn Error>> {
         text.map(String::as_str)
             .ok_or_else(|| "there is no such file".to_owned())
     };
-    let parsed = parse(position, Entrypoint::Serve, &words, &file);
+    if line.engine == "sglang" {
+        let parsed = sglang::parse::parse(position, sglang::options::Entrypoint::LaunchServer, &words, &file);
+        let mut answer = told(line, &parsed);
+        // The table has one name for all releases, which the release may have as an alias.
+        for name in &line.names {
+            if let Some(option) = sglang::options::option(position, name)
+                && let Some(value) = answer.pointer_mut(&format!("/values/{name}"))
+            {
+                *value = value_of(&parsed, option.name);
+            }
+        }
+        return Ok(answer);
+    }
+    let parsed = vllm::parse::parse(position, vllm::options::Entrypoint::Serve, &words, &file);
+    if let Some(why) = parsed.refused_together() {
+        return Ok(json!({"error": "after", "message": why}));
+    }
+    let mut answer = told(line, &parsed);
+    if let Some(model) = answer.pointer_mut("/values/--model") {
+        *model = json!({"set": true, "text": parsed.model()});
+    }
+    Ok(answer)
+}
+
+fn told(line: &Line, parsed: &Parsed<'_>) -> Value {
     if let Some(error) = &parsed.error {
-        return Ok(json!({"error": error_name(error), "message": format!("{error:?}")}));
+        return json!({"error": error_name(error), "message": format!("{error:?}")});
     }
     let values = line
         .names
         .iter()
-        .map(|name| (name.clone(), value_of(&parsed, name)));
-    Ok(json!({"error": null, "values": values.collect::<serde_json::Map<_, _>>()}))
+        .map(|name| (name.clone(), value_of(parsed, name)));
+    json!({"error": null, "values": values.collect::<serde_json::Map<_, _>>()})
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

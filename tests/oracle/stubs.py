@@ -49,6 +49,9 @@ class Meta(abc.ABCMeta):
     def __bool__(cls):
         return True
 
+    def __int__(cls):
+        return 0
+
     def __lt__(cls, other):
         return False
 
@@ -63,6 +66,9 @@ def _init(self, *arguments, **named):
 def _call(self, *arguments, **named):
     # A decorator gives back what it is put on.
     if len(arguments) == 1 and not named and callable(arguments[0]):
+        if isinstance(arguments[0], types.FunctionType):
+            # What a custom operator of torch is asked for next.
+            arguments[0].register_fake = lambda function: function
         return arguments[0]
     return stand_in("value")()
 
@@ -127,7 +133,10 @@ class Stub(types.ModuleType):
 
 
 # A release takes these for a sign of the device that it runs on.
-ABSENT = ("libtpu", "torch_xla", "tpu_info", "amdsmi", "intel_extension_for_pytorch", "habana_frameworks", "torch_neuronx")
+ABSENT = ("libtpu", "torch_xla", "tpu_info", "amdsmi", "intel_extension_for_pytorch", "habana_frameworks", "torch_neuronx", "torch_npu")
+
+
+RELEASES = ("vllm", "sglang")
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -145,9 +154,9 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if top in sys.stdlib_module_names:
             return None
         # Of the release itself only what is compiled.
-        if top == "vllm" and not name.startswith("vllm.vllm_flash_attn") and not name.endswith("_C"):
+        if top in RELEASES and not name.startswith("vllm.vllm_flash_attn") and not name.endswith("_C"):
             return None
-        if top != "vllm" and importlib.machinery.PathFinder.find_spec(top) is not None:
+        if top not in RELEASES and importlib.machinery.PathFinder.find_spec(top) is not None:
             if not any(top == forced for forced in self.forced):
                 return None
         return self.stub(name)

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::table::{Arity, OptionInfo, Spelling, Spellings};
+use super::table::{Arity, Kind, OptionInfo, Spelling, Spellings};
 use super::value::Value;
 use super::{Arg, ParseError, Parsed, Setting};
 use crate::invocation::Certainty;
@@ -349,6 +349,9 @@ impl Parser<'_, '_, '_> {
         negated: bool,
         value_at: Option<(usize, usize)>,
     ) {
+        if option.kind == Kind::Gone {
+            self.fail(|| ParseError::Unrecognized(vec![option.name.to_owned()]));
+        }
         let setting = match value_at {
             None => Setting {
                 option: option.name,

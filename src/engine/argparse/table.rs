@@ -36,10 +36,20 @@ pub enum Kind {
     HumanInt,
     /// The same, or `auto`.
     HumanIntOrAuto,
-    /// `a=1,b=2`.
+    /// `a=1,b=2`, or nothing.
     KeyValues,
     /// JSON.
     Json,
+    /// JSON where the text stands in braces, else any text.
+    JsonOrText,
+    /// A JSON object.
+    Object,
+    /// `true` or `false`, in any case.
+    Boolean,
+    /// None: the release refuses the option wherever it stands, and keeps it for its message only.
+    Gone,
+    /// A JSON object where the text stands in braces, else `a=1,b=2`.
+    ObjectOrKeyValues,
 }
 
 /// One phase of an option: the releases in which nothing about it changed.
@@ -55,7 +65,7 @@ pub struct OptionInfo {
     pub optional: bool,
     /// The default as text, where the table has one; `null` is Python's `None`.
     pub default: Option<&'static str>,
-    /// The allowed values, separated by commas; empty where all are.
+    /// The allowed values, separated by commas, or by `|` where one holds a comma; empty where all are.
     pub choices: &'static str,
     /// The only way in that has it (or the only place that may hold it), as the table names it; empty where all do.
     pub(crate) only: &'static str,
@@ -67,10 +77,11 @@ pub struct OptionInfo {
 
 impl OptionInfo {
     /// Whether the parser refuses the text `value` because it is not among the choices. `null` among them is Python's
-    /// `None`, which no text is.
+    /// `None`, which no text is; the text stands there in quotes.
     #[must_use]
     pub fn refuses(&self, value: &str) -> bool {
-        !self.choices.is_empty() && (value == "null" || !self.has_choice(value))
+        let value = if value == "null" { "\"null\"" } else { value };
+        !self.choices.is_empty() && !self.has_choice(value)
     }
 
     /// Whether the parser refuses `None`, which `""` and `None` become where that means "not set".
@@ -79,7 +90,8 @@ impl OptionInfo {
     }
 
     fn has_choice(&self, value: &str) -> bool {
-        self.choices.split(',').any(|choice| choice == value)
+        let separator = if self.choices.contains('|') { '|' } else { ',' };
+        self.choices.split(separator).any(|choice| choice == value)
     }
 }
 
@@ -215,7 +227,13 @@ impl Table {
                     "human-int" => Kind::HumanInt,
                     "human-int-or-auto" => Kind::HumanIntOrAuto,
                     "key-values" => Kind::KeyValues,
-                    "json-or-str" | "str" => Kind::Text,
+                    "json-or-str" => Kind::JsonOrText,
+                    "json" => Kind::Json,
+                    "gone" => Kind::Gone,
+                    "boolean" => Kind::Boolean,
+                    "object" => Kind::Object,
+                    "object-or-key-values" => Kind::ObjectOrKeyValues,
+                    "str" => Kind::Text,
                     _ if json => Kind::Json,
                     _ => Kind::Text,
                 };

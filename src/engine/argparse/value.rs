@@ -1,5 +1,7 @@
 //! Values as Python reads them: `int()`, `float()`, `json.loads()`.
 
+use std::collections::{BTreeSet, HashMap};
+
 use super::table::{Kind, OptionInfo};
 
 /// The value of an option.
@@ -26,15 +28,17 @@ pub enum Refusal {
     Type,
     /// It is none of the option's choices.
     NotAChoice,
+    /// It is an object with a key that is none of the option's.
+    UnknownKey,
 }
 
-/// Reads `text` as `option` does. `human_int` reads an integer with the engine's suffixes, `json` says whether it takes
-/// a text as JSON.
+/// Reads `text` as `option` does. `human_int` reads an integer with the engine's suffixes, `json` says why the engine
+/// refuses a text that the option takes as JSON.
 pub(crate) fn read(
     option: &OptionInfo,
     text: &str,
     human_int: &dyn Fn(&str) -> Option<i128>,
-    json: &dyn Fn(&str) -> bool,
+    json: &dyn Fn(&str) -> Option<Refusal>,
 ) -> Value {
     if option.optional && (text.is_empty() || text == "None") {
         return if option.refuses_none() {
@@ -44,22 +48,59 @@ pub(crate) fn read(
         };
     }
     let value = match option.kind {
-        Kind::Text => Some(Value::Text),
+        Kind::Text | Kind::Gone => Some(Value::Text),
+        Kind::Boolean => ["true", "false"]
+            .iter()
+            .any(|word| text.eq_ignore_ascii_case(word))
+            .then_some(Value::Text),
         Kind::Int => python_int(text).map(Value::Int),
         Kind::Float => is_python_float(text).then_some(Value::Text),
         Kind::HumanIntOrAuto if text.trim().eq_ignore_ascii_case("auto") => Some(Value::Int(-1)),
         Kind::HumanInt | Kind::HumanIntOrAuto => human_int(text).map(Value::Int),
-        Kind::KeyValues => {
-            let pair = |item: &str| item.split_once('=').is_some_and(|(_, n)| python_int(n).is_some());
-            text.split(',').all(pair).then_some(Value::Text)
+        Kind::KeyValues if text.is_empty() => Some(Value::Unset),
+        Kind::KeyValues => are_key_values(text).then_some(Value::Text),
+        Kind::ObjectOrKeyValues if !is_braced(text) => are_key_values(text).then_some(Value::Text),
+        Kind::JsonOrText if !is_braced(text) => Some(Value::Text),
+        Kind::Json | Kind::JsonOrText | Kind::Object | Kind::ObjectOrKeyValues => {
+            Some(json(text).map_or(Value::Text, Value::Refused))
         }
-        Kind::Json => json(text).then_some(Value::Text),
     };
     match value {
         None => Value::Refused(Refusal::Type),
+        // What is compared is the number, however it is written.
+        Some(Value::Int(int)) if !option.choices.is_empty() && option.refuses(&int.to_string()) => {
+            Value::Refused(Refusal::NotAChoice)
+        }
+        Some(Value::Int(int)) => Value::Int(int),
         Some(_) if option.refuses(text) => Value::Refused(Refusal::NotAChoice),
         Some(value) => value,
     }
+}
+
+/// `a=1,b=2`, each key once or with the same number again.
+fn are_key_values(text: &str) -> bool {
+    let mut known: HashMap<String, i128> = HashMap::new();
+    text.split(',').all(|item| {
+        let Some((key, number)) = item.split_once('=') else {
+            return false;
+        };
+        let Some(number) = python_int(number) else {
+            return false;
+        };
+        *known.entry(key.trim().to_lowercase()).or_insert(number) == number
+    })
+}
+
+/// Whether it stands in braces, which tells an object from text.
+fn is_braced(text: &str) -> bool {
+    let text = text.trim();
+    text.len() > 1 && text.starts_with('{') && text.ends_with('}')
+}
+
+/// The keys of a JSON object; `None` for what is none.
+pub(crate) fn object_keys(text: &str) -> Option<BTreeSet<String>> {
+    let map: serde_json::Map<String, serde_json::Value> = serde_json::from_str(text).ok()?;
+    Some(map.into_iter().map(|(key, _)| key).collect())
 }
 
 /// Python's `json.loads` also takes `NaN` and `Infinity`.

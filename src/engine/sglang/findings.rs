@@ -2,12 +2,11 @@
 
 use super::options;
 use super::reading::FRACTION;
-use crate::engine::argparse::ParseError;
 use crate::engine::argparse::releases::Refused;
 use crate::engine::fraction::{self, Limit};
 use crate::engine::line::LineView;
 use crate::engine::reader::Context;
-use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::refusals::{self, several_words};
 use crate::engine::{Reading, near, sizes, unread};
 use crate::finding::Finding;
 use crate::invocation::Word;
@@ -45,13 +44,7 @@ pub(super) fn of(
         let near = |name: &str| nearest(name, line);
         // A program around the engine has options of its own.
         if !(lenient && error.is_about_words()) {
-            findings.push(refused_option(context, line, error, &near));
-        }
-        if let ParseError::Unrecognized(words) = error
-            && !lenient
-        {
-            let engine = format!("SGLang {}", line.parsed.release);
-            findings.extend(near::options(context, &engine, line.words, words, &near));
+            findings.extend(refusals::refused(context, line, error, &near));
         }
     }
     findings.extend(sizes::findings(context, line, &SIZES, &|_| false));

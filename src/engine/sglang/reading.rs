@@ -35,9 +35,8 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let version = context.version().or_else(|| super::version_of(&context.image));
     let by_script = starts_by_script(context, command);
-    let (own, from_variables) = if by_script {
-        let (words, from) = sagemaker::words(context);
-        (Some(words), from)
+    let own = if by_script {
+        Some(sagemaker::words(context))
     } else {
         let at = match entrypoint {
             Entrypoint::LaunchServer => 0,
@@ -73,7 +72,6 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         engine: "SGLang",
         parsed: &parsed,
         words: meant.as_deref().unwrap_or(words),
-        from_variables: &from_variables,
         split: meant.is_some(),
     };
     let mut reading = reading(context, &line, version);
@@ -203,7 +201,9 @@ fn reading(context: &Context<'_>, line: &LineView<'_, '_>, version: Option<Versi
             line.note_unresolved(setting, field, false, &mut reading.unresolved);
         }
     }
-    reading.parallelism = parallelism::of(context, parsed);
+    let sizes = parallelism::of(context, parsed);
+    reading.parallelism = sizes.bounded();
+    reading.exact_sizes = sizes.beyond();
     reading.serving = serving::of(line, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--context-length");
     reading.quantization = parsed.text("--quantization").map(str::to_owned);

@@ -18,13 +18,12 @@ pub(super) fn is_image(image: &Image<'_>) -> bool {
     image.name() == "sglang" && image.tag.is_some_and(|tag| tag.contains("sagemaker"))
 }
 
-/// The words that the script gives to the server, with the variables that words come from. Arguments of the container
-/// are not among them: the script does not look at them.
-pub(super) fn words<'w>(context: &Context<'w>) -> (Vec<Word<'w>>, Vec<(usize, usize)>) {
+/// The words that the script gives to the server. Arguments of the container are not among them: the script does not look
+/// at them.
+pub(super) fn words<'w>(context: &Context<'w>) -> Vec<Word<'w>> {
     let environment = &context.invocation.environment;
     let variables = environment.variables();
     let mut words = Vec::new();
-    let mut from = Vec::new();
     for (index, variable) in variables.iter().enumerate() {
         let counts = || environment.position(&variable.name) == Some(index);
         let Some(option) = option_of(&variable.name).filter(|_| counts()) else {
@@ -32,7 +31,6 @@ pub(super) fn words<'w>(context: &Context<'w>) -> (Vec<Word<'w>>, Vec<(usize, us
         };
         for mut word in words_of(option, variable) {
             word.item = Item::Variable(index);
-            from.push((words.len(), index));
             words.push(word);
         }
     }
@@ -51,7 +49,7 @@ pub(super) fn words<'w>(context: &Context<'w>) -> (Vec<Word<'w>>, Vec<(usize, us
     if !words.iter().any(|word| word.text == "--model-path") {
         words.extend(["--model-path", MODEL].map(Word::literal));
     }
-    (words, from)
+    words
 }
 
 fn option_of(name: &str) -> Option<String> {

@@ -7,7 +7,9 @@ pub use crate::engine::argparse::value::{Refusal, Value, ascii_digits, is_python
 
 /// Reads `text` as `option` does.
 pub(super) fn read(option: &OptionInfo, text: &str) -> Value {
-    value::read(option, text, &human_int, &value::is_json)
+    value::read(option, text, &human_int, &|text| {
+        (!value::is_json(text)).then_some(Refusal::Type)
+    })
 }
 
 /// `k`, `M`, `G`, `T` are powers of 1000 and allow a decimal part; `Ki`, `Mi`, `Gi`, `Ti` are powers of 1024. Case counts.

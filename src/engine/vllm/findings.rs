@@ -1,12 +1,12 @@
 //! What to tell about a command line of vLLM by itself.
 
 use super::options;
-use super::parse::{ParseError, Parsed};
+use super::parse::Parsed;
 use super::reading::{FRACTION, Line, Refused};
 use crate::engine::fraction::{self, Limit};
 use crate::engine::near;
 use crate::engine::reader::Context;
-use crate::engine::refusals::{self, refused_option, several_words};
+use crate::engine::refusals::{self, several_words};
 use crate::engine::sizes;
 use crate::engine::unread::{self, Unread};
 use crate::engine::{MemorySource, Reading};
@@ -71,16 +71,15 @@ pub(super) fn of(context: &Context<'_>, line: &Line<'_>, reading: &Reading, leni
             let near = |name: &str| nearest(name, &line.parsed);
             // A program around the engine has options of its own.
             if !(lenient && error.is_about_words()) {
-                findings.push(refused_option(context, &line.view(), error, &near));
-            }
-            if let ParseError::Unrecognized(words) = error
-                && !lenient
-            {
-                let engine = format!("vLLM {}", line.parsed.release);
-                findings.extend(near::options(context, &engine, line.words, words, &near));
+                findings.extend(refusals::refused(context, &line.view(), error, &near));
             }
         }
-        None => findings.extend(refused_values(context, line)),
+        None => {
+            findings.extend(refused_values(context, line));
+            if !lenient {
+                findings.extend(refused_together(context, line));
+            }
+        }
     }
     let refused = line.parsed.refused_by_config();
     let is_told =
@@ -126,6 +125,19 @@ fn is_option(name: &str, parsed: &Parsed<'_>) -> bool {
             .is_some_and(|release| release.starting_with(name).next().is_some())
     };
     known(position) || (0..options::releases().len()).rev().any(known)
+}
+
+/// VG107: options that the parser takes and the server refuses together.
+fn refused_together(context: &Context<'_>, line: &Line<'_>) -> Option<Finding> {
+    let why = line.parsed.refused_together()?;
+    let option = why.split(' ').next().unwrap_or_default();
+    let path = match line.parsed.last(option) {
+        Some(setting) => line.view().path_of(context, setting),
+        None => context.path.field("args"),
+    };
+    let release = line.parsed.release;
+    let message = format!("vLLM {release} does not serve with this command line: {why}");
+    Some(Finding::new(Code::Vg107, path, message))
 }
 
 /// VG107: values that the parser takes and the typed configuration refuses.

@@ -14,6 +14,7 @@ use crate::engine::argparse::yaml::Files;
 use crate::engine::argparse::{self, Arg};
 use crate::invocation::Word;
 
+mod together;
 mod typed;
 
 pub use crate::engine::argparse::{ConfigFile, ParseError, Place, Setting};
@@ -120,10 +121,12 @@ pub(super) fn parse_with<'a>(
 
 /// What the server itself checks once argparse has read the words of `serve`.
 fn check_serve(version: Version, args: &[Arg<'_>], parsed: &mut Parsed<'_>) {
+    // The default written out is not told from none at all.
+    let default = parsed.default("--model");
     if version < Version::new(0, 8, 0)
         && parsed
             .last("--model")
-            .is_some_and(|setting| setting.value == Value::Text)
+            .is_some_and(|setting| setting.value == Value::Text && Some(&*setting.text) != default)
     {
         parsed.fail(|| ParseError::MissingModel("this release refuses --model with serve"));
     }
@@ -134,7 +137,7 @@ fn check_serve(version: Version, args: &[Arg<'_>], parsed: &mut Parsed<'_>) {
     if version >= Version::new(0, 19, 0) && named && !has_model && parsed.open.is_none() {
         parsed.fail(|| ParseError::MissingModel("--served-model-name needs a model before it"));
     }
-    if version < Version::new(0, 14, 0) {
+    if version < Version::new(0, 15, 0) {
         return;
     }
     let set = |option| {

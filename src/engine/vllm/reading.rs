@@ -31,8 +31,6 @@ pub(super) const FRACTION: &str = "--gpu-memory-utilization";
 pub(super) struct Line<'w> {
     pub(super) parsed: Parsed<'w>,
     pub(super) words: &'w [Word<'w>],
-    /// Indices of words that a policy's variables put in, with the index of each variable in the environment.
-    pub(super) from_variables: Vec<(usize, usize)>,
     /// Whether every release that could be meant refuses it.
     pub(super) refused: Refused,
     /// Whether words had to be split to read what was meant.
@@ -45,7 +43,6 @@ impl<'w> Line<'w> {
             engine: "vLLM",
             parsed: &self.parsed,
             words: self.words,
-            from_variables: &self.from_variables,
             split: self.split,
         }
     }
@@ -69,7 +66,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let words = settled.as_ref().map_or(words, |settled| &settled.words);
     let wrapped = wrapper::words(start, context, words);
     let words = wrapped.as_deref().unwrap_or(words);
-    let (with_variables, from_variables) = {
+    let with_variables = {
         let at = match entrypoint {
             Entrypoint::ApiServer => 0,
             Entrypoint::Serve if words.get(1).is_some_and(|word| !word.text.starts_with('-')) => 2,
@@ -106,7 +103,6 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let line = Line {
         parsed,
         words: line_words,
-        from_variables,
         refused,
         split,
     };
@@ -219,7 +215,9 @@ fn reading(
         }
     }
     reading.meaning = meaning::of(context, command, parsed, version);
-    reading.parallelism = parallelism::of(context, command, parsed);
+    let sizes = parallelism::of(context, command, parsed);
+    reading.parallelism = sizes.bounded();
+    reading.exact_sizes = sizes.beyond();
     reading.serving = serving::of(context, command, &view, version, &mut reading.unresolved);
     reading.max_model_len = parsed.int("--max-model-len");
     reading.quantization = parsed.text("--quantization").map(str::to_owned);
@@ -234,7 +232,9 @@ fn reading(
     let open = parsed.open.is_some() || parsed.unread_config.is_some();
     reading.starts = match line.refused {
         Refused::Yes | Refused::Perhaps
-            if lenient && parsed.error.as_ref().is_some_and(ParseError::is_about_words) =>
+            if lenient
+                && (parsed.error.as_ref().is_some_and(ParseError::is_about_words)
+                    || parsed.refused_by_config().is_empty() && parsed.refused_together().is_some()) =>
         {
             Starts::Yes
         }

@@ -1,6 +1,7 @@
 //! Values as vLLM reads them: Python's numbers, and its own suffixed integers and compilation configuration.
 
-use super::options::OptionInfo;
+use super::keys;
+use super::options::{Kind, OptionInfo};
 use crate::engine::Version;
 use crate::engine::argparse::value;
 
@@ -8,28 +9,93 @@ pub use crate::engine::argparse::value::{Refusal, Value, ascii_digits, is_python
 
 /// Reads `text` as `option` does in the release `version`.
 pub(super) fn read(option: &OptionInfo, version: Version, text: &str) -> Value {
-    value::read(option, text, &|text| human_int(text, version), &|text| {
-        if option.name == "--compilation-config" {
-            compilation_config(text, version)
-        } else {
-            value::is_json(text)
+    let read = value::read(option, text, &|text| human_int(text, version), &|text| {
+        json(option, version, text)
+    });
+    let pairs = match option.name {
+        "--lora-modules" => lora_module(text, version),
+        "--prompt-adapters" => text.is_empty() || text.matches('=').count() == 1,
+        _ => true,
+    };
+    match read {
+        // Its parser splits what is not there.
+        Value::Unset if option.name == "--prompt-adapters" => Value::Refused(Refusal::Type),
+        Value::Text if !pairs => Value::Refused(Refusal::Type),
+        read => read,
+    }
+}
+
+/// Why a release refuses a text that an option takes as JSON.
+fn json(option: &OptionInfo, version: Version, text: &str) -> Option<Refusal> {
+    if option.name == "--compilation-config" && !compilation_config(text, version) {
+        return Some(Refusal::Type);
+    }
+    if option.kind == Kind::Json || option.kind == Kind::JsonOrText {
+        return (!value::is_json(text)).then_some(Refusal::Type);
+    }
+    match (value::object_keys(text), keys::of(option.name, version)) {
+        // The compilation configuration has other forms, which are judged above.
+        (None, _) => (option.name != "--compilation-config").then_some(Refusal::Type),
+        (Some(_), None) => None,
+        (Some(written), Some(known)) => {
+            let strange = written.iter().any(|key| !known.contains(&&**key));
+            strange.then_some(Refusal::UnknownKey)
         }
+    }
+}
+
+/// `name=path`, or JSON with a name and a path.
+fn lora_module(text: &str, version: Version) -> bool {
+    if text.is_empty() || text.contains('=') && !text.contains(',') {
+        // Without a limit, several signs make more than a name and a path.
+        return version >= Version::new(0, 30, 0) || text.matches('=').count() < 2;
+    }
+    value::object_keys(text).is_some_and(|keys| {
+        let known = |key: &String| match &**key {
+            "name" | "path" | "base_model_name" => true,
+            "is_3d_lora_weight" => version >= Version::new(0, 23, 0),
+            _ => false,
+        };
+        ["name", "path"].iter().all(|key| keys.contains(*key)) && keys.iter().all(known)
     })
 }
 
-/// Until 0.9.1 a level 0 to 3 or a JSON object, later an object only; its key `level` is gone in 0.19.1.
+/// Until 0.9.1 a level 0 to 3 or an object (of Python's own notation until 0.8.5), later a JSON object only; its key
+/// `level` is gone in 0.19.1, and `mode` is one of four, by number or name.
 fn compilation_config(text: &str, version: Version) -> bool {
     if version < Version::new(0, 9, 2) && python_int(text).is_some() {
-        return matches!(text.trim(), "0" | "1" | "2" | "3");
+        return matches!(text, "0" | "1" | "2" | "3");
     }
-    match serde_json::from_str::<serde_json::Value>(text) {
-        Ok(serde_json::Value::Object(map)) => match map.get("level") {
-            None => true,
-            Some(level) => {
-                version < Version::new(0, 18, 0) && !(level.is_object() && version > Version::new(0, 9, 2))
-            }
-        },
-        _ => false,
+    let text = text.trim();
+    if version < Version::new(0, 9, 0) && text.starts_with('{') && text.ends_with('}') {
+        return true;
+    }
+    let Ok(serde_json::Value::Object(map)) = serde_json::from_str::<serde_json::Value>(text) else {
+        return false;
+    };
+    let level = map.get("level").is_none_or(|level| {
+        version < Version::new(0, 18, 0) && (version < Version::new(0, 9, 1) || is_integer(level))
+    });
+    let mode = map.get("mode").is_none_or(|mode| match mode {
+        serde_json::Value::String(name) => {
+            let modes = ["NONE", "STOCK_TORCH_COMPILE", "DYNAMO_TRACE_ONCE", "VLLM_COMPILE"];
+            modes.iter().any(|mode| name.eq_ignore_ascii_case(mode))
+        }
+        serde_json::Value::Bool(_) => true,
+        mode => mode
+            .as_f64()
+            .is_some_and(|mode| [0.0, 1.0, 2.0, 3.0].contains(&mode)),
+    });
+    level && (mode || version < Version::new(0, 11, 1))
+}
+
+/// Whether pydantic takes it for an integer, or for none at all.
+fn is_integer(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Null | serde_json::Value::Bool(_) => true,
+        serde_json::Value::Number(number) => number.as_f64().is_some_and(|number| number.fract() == 0.0),
+        serde_json::Value::String(text) => python_int(text).is_some(),
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => false,
     }
 }
 

@@ -1,17 +1,14 @@
 //! Parallel sizes, and the devices that one pod uses.
 
-use crate::engine::Parallelism;
 use crate::engine::argparse::Parsed;
 use crate::engine::argparse::value::Value;
 use crate::engine::reader::Context;
+use crate::engine::sizes::{self, ExactSizes};
 
 /// Parallel sizes, and the devices of this pod: this node's share of `TP x PP x DP`. With DP attention the replicas share
 /// the devices of the tensor parallel group.
-pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
-    let size = |option: &str| {
-        let int = parsed.int(option).unwrap_or(1).max(1);
-        u32::try_from(int).unwrap_or(u32::MAX)
-    };
+pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> ExactSizes {
+    let size = |option: &str| parsed.int(option).unwrap_or(1).max(1);
     let (tensor, pipeline, data) = (size("--tp-size"), size("--pp-size"), size("--dp-size"));
     let nodes = size("--nnodes");
     let replicas = if parsed.flag("--enable-dp-attention") {
@@ -20,14 +17,14 @@ pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
         data
     };
     let world = tensor.saturating_mul(pipeline).saturating_mul(replicas);
-    let mut devices = world.div_ceil(nodes);
+    let mut devices = sizes::share(world, nodes);
     // Sizes that are not known may make use of every device that there is.
     let is_open = |option: &str| {
         parsed
             .last(option)
             .is_some_and(|setting| setting.value == Value::Unresolved)
     };
-    if let Some(slots) = context.slots()
+    if let Some(slots) = context.slots().map(i128::from)
         && ["--tp-size", "--pp-size", "--dp-size"].into_iter().any(is_open)
     {
         devices = devices.max(slots);
@@ -37,13 +34,13 @@ pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
         .last("--nnodes")
         .is_some_and(|setting| setting.value == Value::Unresolved);
     if let Some(slots) = context.slots().filter(|_| unknown_nodes) {
-        devices = devices.min(slots);
+        devices = devices.min(i128::from(slots));
     }
-    Parallelism {
+    ExactSizes {
         tensor,
         pipeline,
         data,
-        data_local: data.div_ceil(nodes),
+        data_local: sizes::share(data, nodes),
         devices,
     }
 }

@@ -1,10 +1,10 @@
 //! Parallel sizes, and the devices that one pod uses.
 
 use super::super::parse::Parsed;
-use crate::engine::Parallelism;
 use crate::engine::argparse::value::Value;
 use crate::engine::ray::is_group_script;
 use crate::engine::reader::Context;
+use crate::engine::sizes::{self, ExactSizes};
 use crate::invocation::Command;
 
 /// Options that the number of devices grows with.
@@ -17,11 +17,8 @@ const SIZES: [&str; 5] = [
 ];
 
 /// Parallel sizes, and the devices of this pod: `TP x PP x PCP x local DP`, or the share of one node.
-pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>) -> Parallelism {
-    let size = |option: &str| {
-        let int = parsed.int(option).unwrap_or(1).max(1);
-        u32::try_from(int).unwrap_or(u32::MAX)
-    };
+pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>) -> ExactSizes {
+    let size = |option: &str| parsed.int(option).unwrap_or(1).max(1);
     let (tensor, pipeline) = (size("--tensor-parallel-size"), size("--pipeline-parallel-size"));
     let context_parallel = size("--prefill-context-parallel-size");
     let data = size("--data-parallel-size");
@@ -31,13 +28,13 @@ pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'
     let data_local = match parsed.int("--data-parallel-size-local") {
         // A front end without engines of its own.
         Some(0) => 0,
-        Some(local) => u32::try_from(local.max(1)).unwrap_or(u32::MAX),
+        Some(local) => local.max(1),
         None if ranked || parsed.flag("--data-parallel-external-lb") => 1,
         None => data,
     };
     let world = tensor.saturating_mul(pipeline).saturating_mul(context_parallel);
     let mut devices = if nodes > 1 {
-        world.saturating_mul(data).div_ceil(nodes)
+        sizes::share(world.saturating_mul(data), nodes)
     } else {
         world.saturating_mul(data_local)
     };
@@ -47,19 +44,19 @@ pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'
             .last(option)
             .is_some_and(|setting| setting.value == Value::Unresolved)
     };
-    if let Some(slots) = context.slots()
+    if let Some(slots) = context.slots().map(i128::from)
         && SIZES.into_iter().any(is_open)
     {
         devices = devices.max(slots);
     }
     // With Ray the ranks beyond this pod's devices are in other pods of the group.
-    if let Some(slots) = context.slots()
+    if let Some(slots) = context.slots().map(i128::from)
         && devices > slots
         && spans_pods(context, command, parsed)
     {
         devices = slots;
     }
-    Parallelism {
+    ExactSizes {
         tensor,
         pipeline,
         data,

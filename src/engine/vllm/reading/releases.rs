@@ -18,7 +18,7 @@ pub(super) struct Target {
 
 impl Outcome for Parsed<'_> {
     fn accepted(&self) -> bool {
-        self.error.is_none() && self.refused_by_config().is_empty()
+        self.error.is_none() && self.refused_by_config().is_empty() && self.refused_together().is_none()
     }
 
     fn error(&self) -> Option<&ParseError> {

@@ -58,31 +58,7 @@ pub(super) fn predictor(
         .unwrap_or_default()
         .to_ascii_lowercase();
     let runtime = text(&model, "runtime").to_ascii_lowercase();
-    let start: &[&str] = if runtime.contains("vllm") || format == "vllm" {
-        &[
-            "python3",
-            "-m",
-            "vllm.entrypoints.openai.api_server",
-            "--model=/mnt/models",
-        ]
-    } else if runtime.contains("huggingface") || runtime.is_empty() && format == "huggingface" {
-        &["python3", "-m", "huggingfaceserver"]
-    } else if runtime.contains("triton") || format == "triton" || format == "tensorrt" {
-        &["tritonserver", "--model-store=/mnt/models"]
-    } else if runtime.contains("torchserve") || runtime.is_empty() && format == "pytorch" {
-        &["torchserve", "--start", "--model-store=/mnt/models/model-store"]
-    } else if runtime.contains("tensorflow") || runtime.is_empty() && format == "tensorflow" {
-        &["tensorflow_model_server", "--model_base_path=/mnt/models"]
-    } else if runtime.contains("sglang") {
-        &[
-            "python3",
-            "-m",
-            "sglang.launch_server",
-            "--model-path=/mnt/models",
-        ]
-    } else {
-        &[]
-    };
+    let start = start(&runtime, &format);
     let mut container = model.clone();
     container["name"] = json!("kserve-container");
     let mut pod = predictor.clone();
@@ -133,6 +109,36 @@ pub(super) fn predictor(
         }
     }
     Ok(vec![template])
+}
+
+/// What a runtime of this name starts, or the one that is chosen for this format where none is named; nothing where that
+/// is not known.
+fn start(runtime: &str, format: &str) -> &'static [&'static str] {
+    if runtime.contains("vllm") || format == "vllm" {
+        &[
+            "python3",
+            "-m",
+            "vllm.entrypoints.openai.api_server",
+            "--model=/mnt/models",
+        ]
+    } else if runtime.contains("huggingface") || runtime.is_empty() && format == "huggingface" {
+        &["python3", "-m", "huggingfaceserver"]
+    } else if runtime.contains("triton") || format == "triton" || format == "tensorrt" {
+        &["tritonserver", "--model-store=/mnt/models"]
+    } else if runtime.contains("torchserve") || runtime.is_empty() && format == "pytorch" {
+        &["torchserve", "--start", "--model-store=/mnt/models/model-store"]
+    } else if runtime.contains("tensorflow") || runtime.is_empty() && format == "tensorflow" {
+        &["tensorflow_model_server", "--model_base_path=/mnt/models"]
+    } else if runtime.contains("sglang") {
+        &[
+            "python3",
+            "-m",
+            "sglang.launch_server",
+            "--model-path=/mnt/models",
+        ]
+    } else {
+        &[]
+    }
 }
 
 /// The model of a predictor and the field that holds it, also where its format is the name of the field.

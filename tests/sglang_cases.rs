@@ -432,7 +432,7 @@ fn argument_lists_are_read_and_edited() {
         // Refused by this release.
         (
             &["--model-path", "m", "--mem_fraction_static", "0.4"],
-            "m - engine-auto 1/1/1=1 no VG107",
+            "m - engine-auto 1/1/1=1 no VG107,VG108",
         ),
         (
             &["--model-path", "m", "--pp", "2"],

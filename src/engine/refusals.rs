@@ -98,7 +98,8 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bo
     Some(out)
 }
 
-/// VG107 about what this release refuses, and VG108 about misspelt options that it does not tell already.
+/// VG107 about what this release refuses, and VG108 about every option that is nearly one of its own: the parser names the
+/// first fault only.
 ///
 /// `near` gives the option that a misspelt one was meant to be.
 pub(super) fn refused<'k>(
@@ -109,14 +110,8 @@ pub(super) fn refused<'k>(
 ) -> Vec<Finding> {
     let mut findings = vec![refused_option(context, line, error, near)];
     if let ParseError::Unrecognized(words) = error {
-        let told = first_option(words);
-        let others: Vec<String> = words
-            .iter()
-            .filter(|word| name_of(word) != name_of(told))
-            .cloned()
-            .collect();
         let engine = format!("{} {}", line.engine, line.parsed.release);
-        findings.extend(near::options(context, &engine, line.words, &others, near));
+        findings.extend(near::options(context, &engine, line.words, words, near));
     }
     findings
 }

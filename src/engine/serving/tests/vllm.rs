@@ -236,7 +236,7 @@ fn a_connector_turns_the_hybrid_manager_off_up_to_0_21() {
         ("0.25.1", CONNECTOR, "?kv-transfer-config"),
         ("0.25.1", &kept, ""),
         ("0.25.1", &off, "full=yes"),
-        ("0.25.1", "--kv-transfer-config null", ""),
+        ("0.25.1", "--kv-transfer-config None", ""),
     ]);
 }
 

@@ -238,6 +238,7 @@ fn a_connector_turns_the_hybrid_manager_off_up_to_0_21() {
         ("0.25.1", &off, "full=yes"),
         // Its type reads the text as JSON of an object, and refuses this.
         ("0.25.1", "--kv-transfer-config null", "?kv-transfer-config"),
+        ("0.25.1", "--kv-transfer-config None", ""),
     ]);
 }
 

@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+/// An input that takes longer is kept for a look; a debug build on a busy machine takes seconds for a MiB.
+const WORTH_A_LOOK: Duration = Duration::from_secs(10);
 /// Bytes of the longest input.
 const LONGEST: usize = 1 << 20;
 /// Most inputs are kept below this, since short ones find as much in less time.
@@ -159,7 +161,8 @@ pub(crate) fn campaign(target: &Target<'_>) {
     watch(target.name.to_owned(), Arc::clone(&running));
     let begin = Instant::now();
     let mut last_line = begin;
-    let (mut runs, mut held, mut allocated, mut slowest) = (0_u64, 0, 0, (Duration::ZERO, 0));
+    let (mut runs, mut held, mut allocated) = (0_u64, 0, 0);
+    let mut slowest = (Duration::ZERO, Vec::new());
     while begin.elapsed() < Duration::from_secs(seconds) {
         let input = match usize::try_from(runs).ok().and_then(|run| target.seeds.get(run)) {
             Some(seed) => seed.clone(),
@@ -171,7 +174,10 @@ pub(crate) fn campaign(target: &Target<'_>) {
         let costs = allocation_counter::measure(|| {
             shape = catch_unwind(AssertUnwindSafe(|| (target.run)(&input))).ok();
         });
-        slowest = slowest.max((started.elapsed(), input.len()));
+        let took = started.elapsed();
+        if took > slowest.0 {
+            slowest = (took, input.clone());
+        }
         held = held.max(costs.bytes_max);
         allocated = allocated.max(costs.bytes_total);
         runs += 1;
@@ -215,7 +221,15 @@ pub(crate) fn campaign(target: &Target<'_>) {
         held >> 10,
         allocated >> 10,
         slowest.0.as_millis(),
-        slowest.1,
+        slowest.1.len(),
     );
+    // Work is bounded in bytes, which nothing disturbs; time is for a reader to judge.
+    if slowest.0 > WORTH_A_LOOK {
+        println!(
+            "fuzz {}: the slowest input: {}",
+            target.name,
+            keep(target.name, &slowest.1).display()
+        );
+    }
     assert!(runs > 0, "fuzz {}: nothing was run", target.name);
 }

@@ -13,12 +13,15 @@ mod geometry;
 mod impossible;
 mod name;
 mod nearest;
+pub mod plan;
 mod search;
+mod spread;
 
 pub use geometry::{Basis, Geometry, Profile};
 pub use impossible::{Impossible, Reason};
 pub use name::{Attribute, ProfileName, gigabytes};
 pub use search::{Instance, Layout};
+pub use spread::Spread;
 
 #[cfg(test)]
 mod tests;

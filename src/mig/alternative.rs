@@ -21,6 +21,21 @@ impl Geometry {
         (counts != asked).then_some(layout)
     }
 
+    /// The layout with one instance of a profile and as many as possible of those that are there now; `None` where the GPU
+    /// has no such profile.
+    #[must_use]
+    pub fn beside<'a>(&self, profile: &str, now: impl IntoIterator<Item = (&'a str, u32)>) -> Option<Layout> {
+        let mut counts = vec![0; self.profiles.len()];
+        let index = self.index(profile)?;
+        counts[index] = 1;
+        let mut wanted = self.counts(now);
+        wanted[index] = wanted[index].max(1);
+        let mut best = Some((counts.clone(), self.value(&counts)));
+        self.subsets(&wanted, &mut counts, 0, &mut best);
+        let (counts, _) = best?;
+        self.layout(&counts).ok()
+    }
+
     /// The layout in which one of the asked instances is replaced by a smaller profile, and of those the one with the most
     /// memory and compute; `None` where one replacement does not help.
     #[must_use]
@@ -87,7 +102,7 @@ impl Geometry {
     }
 
     /// Instances, units and compute slices of a geometry.
-    fn value(&self, counts: &[u32]) -> (u32, u32, u32) {
+    pub(super) fn value(&self, counts: &[u32]) -> (u32, u32, u32) {
         let sum = |of: fn(&super::Profile) -> u32| {
             let each = self.profiles.iter().zip(counts);
             each.map(|(profile, count)| of(profile).saturating_mul(*count))

@@ -75,6 +75,15 @@ impl Geometry {
     ///
     /// Every reason why no such layout exists.
     pub fn place<'a>(&self, asked: impl IntoIterator<Item = (&'a str, u32)>) -> Result<Layout, Impossible> {
+        let counts = self.known_counts(asked)?;
+        self.layout(&counts)
+    }
+
+    /// How often each profile is asked, in the order of [`Geometry::profiles`].
+    pub(super) fn known_counts<'a>(
+        &self,
+        asked: impl IntoIterator<Item = (&'a str, u32)>,
+    ) -> Result<Vec<u32>, Impossible> {
         let mut counts = vec![0_u32; self.profiles.len()];
         let mut reasons = Vec::new();
         for (name, count) in asked {
@@ -83,10 +92,11 @@ impl Geometry {
                 None => reasons.push(self.unknown(name)),
             }
         }
-        if !reasons.is_empty() {
-            return Err(Impossible { reasons });
+        if reasons.is_empty() {
+            Ok(counts)
+        } else {
+            Err(Impossible { reasons })
         }
-        self.layout(&counts)
     }
 
     fn unknown(&self, name: &str) -> Reason {

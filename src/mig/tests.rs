@@ -399,6 +399,117 @@ fn alternatives_keep_as_much_as_possible() {
 }
 
 #[test]
+fn several_gpus_are_as_few_as_possible() {
+    let spread = |product: &str, asked: &[(&str, u32)]| {
+        let found = geometry(product).spread(asked.iter().copied()).unwrap().unwrap();
+        let layouts: Vec<String> = found.layouts.iter().map(ToString::to_string).collect();
+        assert!(found.is_least);
+        layouts.join("; ")
+    };
+    let h100 = "h100-80gb-sxm";
+    assert_eq!(spread(h100, &[("4g.40gb", 2)]), "4g.40gb; 4g.40gb");
+    assert_eq!(spread(h100, &[("1g.10gb", 8)]), "7 x 1g.10gb; 1g.10gb");
+    assert_eq!(
+        spread(
+            h100,
+            &[("3g.40gb", 2), ("4g.40gb", 1), ("2g.20gb", 1), ("1g.10gb", 1)]
+        ),
+        "4g.40gb + 3g.40gb; 3g.40gb + 2g.20gb + 1g.10gb"
+    );
+    assert_eq!(geometry(h100).spread([("1g.10gb", u32::MAX)]), Ok(None));
+    assert!(geometry(h100).spread([("1g.18gb", 1)]).is_err());
+    // As few as brute force says, for anything that two or three GPUs could hold.
+    let a30 = geometry("a30");
+    for counts in a30.every() {
+        for more in a30.every() {
+            let names: Vec<String> = a30
+                .profiles
+                .iter()
+                .map(|profile| profile.name.to_string())
+                .collect();
+            let sums = counts.iter().zip(&more).map(|(a, b)| a + b);
+            let asked: Vec<(&str, u32)> = names.iter().map(String::as_str).zip(sums).collect();
+            let found = a30.spread(asked.iter().copied()).unwrap().unwrap();
+            let alone = a30.place(asked.iter().copied()).is_ok();
+            assert_eq!(found.layouts.len(), if alone { 1 } else { 2 }, "{asked:?}");
+        }
+    }
+}
+
+#[test]
+fn a_slice_can_be_had_beside_most_of_what_is_there() {
+    let beside = |profile: &str, now: &[(&str, u32)]| {
+        let layout = geometry("h100-80gb-sxm").beside(profile, now.iter().copied());
+        layout.map(|layout| layout.to_string())
+    };
+    assert_eq!(
+        beside("3g.40gb", &[("1g.10gb", 7)]).as_deref(),
+        Some("3g.40gb + 4 x 1g.10gb")
+    );
+    assert_eq!(beside("7g.80gb", &[("1g.10gb", 7)]).as_deref(), Some("7g.80gb"));
+    assert_eq!(beside("2g.20gb", &[("2g.20gb", 1)]).as_deref(), Some("2g.20gb"));
+    assert_eq!(beside("1g.18gb", &[]), None);
+}
+
+#[test]
+fn plans_are_valid_or_say_why_and_what_is_nearest() {
+    let told = |product: &str, gpus: u32, asked: &[(&str, u32)]| {
+        let asked: Vec<(String, u32)> = asked
+            .iter()
+            .map(|(name, count)| ((*name).to_owned(), *count))
+            .collect();
+        let geometry = Catalogue::embedded().product(product).and_then(Geometry::of);
+        let wanted = plan::Wanted {
+            asked: &asked,
+            gpus,
+            may_shrink: true,
+        };
+        match plan::plan(product, geometry.as_ref(), wanted) {
+            Ok(spread) => spread
+                .layouts
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+                .join("; "),
+            Err(finding) => {
+                assert_eq!(finding.code, crate::finding::Code::Vg304);
+                std::iter::once(finding.message)
+                    .chain(finding.details)
+                    .collect::<Vec<_>>()
+                    .join("\n")
+            }
+        }
+    };
+    assert_eq!(told("h100-80gb-sxm", 1, &[("3g.40gb", 2)]), "2 x 3g.40gb");
+    assert_eq!(told("h100-80gb-sxm", 4, &[("4g.40gb", 2)]), "4g.40gb; 4g.40gb");
+    assert_eq!(
+        told(
+            "h100-80gb-sxm",
+            1,
+            &[("4g.40gb", 1), ("3g.40gb", 1), ("1g.10gb", 1)]
+        ),
+        "4g.40gb + 3g.40gb + 1g.10gb cannot stand on one h100-80gb-sxm: the compute slices add up to 8, and the GPU has \
+         7; the memory slices add up to 9, and the GPU has 8\n\
+         what stands with one profile smaller: 4g.40gb + 2g.20gb + 1g.10gb\n\
+         what stands with fewer instances: 4g.40gb + 3g.40gb\n\
+         it takes 2 such GPUs: 4g.40gb + 3g.40gb; 1g.10gb"
+    );
+    assert_eq!(
+        told("h100-80gb-sxm", 2, &[("4g.40gb", 3)]),
+        "3 x 4g.40gb cannot stand on 2 GPUs of h100-80gb-sxm: it takes 3 such GPUs\n\
+         it takes 3 such GPUs: 4g.40gb; 4g.40gb; 4g.40gb"
+    );
+    assert_eq!(
+        told("l40s", 1, &[("1g.10gb", 2)]),
+        "2 x 1g.10gb cannot stand on l40s: the product has no MIG"
+    );
+    assert_eq!(
+        told("h200", 1, &[("1g.20gb", 1)]),
+        "1g.20gb cannot stand on one h200: h200 has no profile 1g.20gb; the nearest are 1g.18gb, 2g.35gb, 3g.71gb"
+    );
+}
+
+#[test]
 fn a_gpu_that_the_catalogue_does_not_know_gets_names_by_the_formula() {
     let names = |total: u64| {
         let geometry = Geometry::derived("NVIDIA-X1", Mib::new(total));

@@ -15,6 +15,7 @@ use crate::policy::{Mode, Policy, PolicyRef};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
+mod holding;
 mod offered;
 
 /// At most so many nodes are named in a sentence.

@@ -67,17 +67,18 @@ fn by_likeness(offers: Vec<Offer>, asked: &str) -> Vec<Offer> {
         .into_iter()
         .filter(|offer| &*offer.resource != asked)
         .collect();
-    let likeness = |offer: &Offer| -> (bool, bool, u32, u32) {
+    let likeness = |offer: &Offer| -> (bool, bool, u32, bool, u32) {
         let profile = offer.profile.as_deref().and_then(ProfileName::parse);
         match (wanted, profile) {
             (Some(wanted), Some(profile)) => (
                 false,
                 profile != wanted,
                 profile.gigabytes.abs_diff(wanted.gigabytes),
+                profile.attribute != wanted.attribute,
                 profile.slices.abs_diff(wanted.slices),
             ),
-            (Some(_), None) | (None, Some(_)) => (true, true, 0, 0),
-            (None, None) => (false, true, 0, 0),
+            (Some(_), None) | (None, Some(_)) => (true, true, 0, true, 0),
+            (None, None) => (false, true, 0, true, 0),
         }
     };
     offers.sort_by_key(likeness);
@@ -102,7 +103,14 @@ fn another_resource(
         })
         .collect();
     let mut fixes: Vec<Fix> = Vec::new();
+    // Slices of one size are one proposal.
+    let mut sizes: Vec<Option<u32>> = Vec::new();
     for offer in by_likeness(survey.offers(), &old).into_iter().take(MOST_TRIED) {
+        let profile = offer.profile.as_deref().and_then(ProfileName::parse);
+        let size = profile.map(|profile| profile.gigabytes);
+        if sizes.contains(&size) {
+            continue;
+        }
         let mut changed = demand.clone();
         let mut patch: Vec<PatchOperation> = Vec::new();
         let mut names: Vec<&str> = Vec::new();
@@ -140,6 +148,7 @@ fn another_resource(
             names.join(", ")
         );
         fixes.push(told(title, patch, outcome));
+        sizes.push(size);
         if fixes.len() == MOST_PROPOSED {
             break;
         }

@@ -65,6 +65,25 @@ fn the_same_slices_under_another_name_are_told() {
 }
 
 #[test]
+fn an_old_name_of_a_profile_is_the_same_slice() {
+    let mut cluster = Cluster::new();
+    cluster.node(&labelled(
+        mig_node("sliced", &[("3g.40gb", 40_192, 2)]),
+        &[("nvidia.com/gpu.product", "NVIDIA-A100-SXM4-80GB")],
+    ));
+    let object = asking("nvidia.com/mig-3g.39gb");
+    let verdict = not_offered(&mut cluster, &object);
+    assert!(
+        finding(&verdict, Code::Vg302)
+            .message
+            .ends_with("node sliced offers such slices as nvidia.com/mig-3g.40gb"),
+        "{:#?}",
+        verdict.findings
+    );
+    assert_eq!(fixes_hold(&mut cluster, &object, &verdict), 1);
+}
+
+#[test]
 fn a_compute_instance_has_no_resource() {
     let mut cluster = Cluster::new();
     cluster.node(&mig_node("sliced", &[("3g.40gb", 40_448, 2)]));

@@ -57,7 +57,18 @@ impl Geometry {
         Ok(Some(Spread { layouts, is_least }))
     }
 
-    /// GPUs that it takes at least, by each sum alone.
+    /// GPUs that it takes at least, by each sum alone: with fewer it is surely impossible.
+    ///
+    /// # Errors
+    ///
+    /// A profile that the product does not have.
+    pub fn gpus_at_least<'a>(
+        &self,
+        asked: impl IntoIterator<Item = (&'a str, u32)>,
+    ) -> Result<u64, Impossible> {
+        Ok(self.at_least(&self.known_counts(asked)?))
+    }
+
     fn at_least(&self, counts: &[u32]) -> u64 {
         let sum = |of: fn(&super::Profile) -> u32| -> u64 {
             let each = self.profiles.iter().zip(counts);

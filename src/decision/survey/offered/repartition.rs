@@ -99,13 +99,13 @@ impl<'a> Search<'a> {
                     continue;
                 }
             };
+            // Some drivers give a profile another name, and the node has the one or the other.
+            let canonical = |name: &str| {
+                let known = geometry.profile(name).map(|profile| profile.name);
+                known.or_else(|| ProfileName::parse(name))
+            };
             let is_wanted = |pool: &&Pool| match &pool.device {
-                DeviceKind::Mig(profile) => {
-                    geometry
-                        .profile(profile)
-                        .is_some_and(|profile| profile.name == wanted)
-                        || ProfileName::parse(profile) == Some(wanted)
-                }
+                DeviceKind::Mig(profile) => canonical(profile) == canonical(&name),
                 DeviceKind::Gpu => false,
             };
             if let Some(pool) = class.pools.iter().find(is_wanted) {

@@ -1,5 +1,7 @@
 //! `vramgate mig plan`: how GPUs are cut into MIG slices.
 
+use std::fmt::Write as _;
+
 use super::args::{Mig, MigCommand, MigPlan as PlanArgs, PlanOutput};
 use super::fit::{engine, kept, releases};
 use super::output::clean;
@@ -67,7 +69,12 @@ fn run_plan(args: &PlanArgs) -> Result<Outcome, Failure> {
     let answer = plan(&title, geometry.as_ref(), wanted);
     match (args.output, &answer) {
         (PlanOutput::Json, _) => {
-            let document = MigPlan::new(&title, geometry.as_ref(), &asked, answer.as_ref());
+            let document = MigPlan::new(
+                &title,
+                geometry.as_ref(),
+                &asked,
+                answer.as_ref().map_err(|finding| &**finding),
+            );
             output::print_json(&document)?;
         }
         (PlanOutput::Text, Ok(spread)) => {
@@ -104,9 +111,9 @@ fn run_plan(args: &PlanArgs) -> Result<Outcome, Failure> {
 fn impossible(finding: &Finding, served: &[Served]) -> String {
     let mut text = format!("{}: {}\n", finding.code, clean(&finding.message));
     for line in text::slices(served).iter().chain(&finding.details) {
-        text.push_str(&format!("  {}\n", clean(line)));
+        let _ = writeln!(text, "  {}", clean(line));
     }
-    text.push_str(&format!("  see: docs/codes/{}.md\n", finding.code));
+    let _ = writeln!(text, "  see: docs/codes/{}.md", finding.code);
     text
 }
 

@@ -29,12 +29,11 @@ pub struct Wanted<'a> {
 /// # Errors
 ///
 /// The finding: why no such layout exists, and what does exist that is nearest.
-pub fn plan(product: &str, geometry: Option<&Geometry>, wanted: Wanted<'_>) -> Result<Spread, Finding> {
+pub fn plan(product: &str, geometry: Option<&Geometry>, wanted: Wanted<'_>) -> Result<Spread, Box<Finding>> {
     let all = Sum(wanted.asked);
     let Some(geometry) = geometry else {
-        return Err(finding(format!(
-            "{all} cannot stand on {product}: the product has no MIG"
-        )));
+        let text = format!("{all} cannot stand on {product}: the product has no MIG");
+        return Err(Box::new(finding(text)));
     };
     let asked = || wanted.asked.iter().map(|(name, count)| (name.as_str(), *count));
     let on_one = geometry.place(asked());
@@ -53,13 +52,14 @@ pub fn plan(product: &str, geometry: Option<&Geometry>, wanted: Wanted<'_>) -> R
     {
         return Ok(spread.clone());
     }
-    Err(impossible_on(
+    let spread = spread.as_ref();
+    Err(Box::new(impossible_on(
         product,
         geometry,
         wanted,
         &impossible,
-        spread.as_ref(),
-    ))
+        spread,
+    )))
 }
 
 fn finding(text: String) -> Finding {

@@ -17,7 +17,9 @@ use crate::units::{Mib, Share};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
+mod clients;
 mod fixes;
+mod mutation;
 mod pod;
 mod survey;
 mod whole_device;
@@ -213,7 +215,42 @@ pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) 
     }
 }
 
-/// Places it against the ledger. Changes nothing.
+/// What the policy changes in a pod that is created, before it is judged.
+#[must_use]
+pub fn mutate(prepared: &Prepared, ledger: &Ledger) -> Vec<PatchOperation> {
+    mutation_of(prepared, ledger).map_or_else(Vec::new, |mutation| mutation.patches)
+}
+
+/// The mutation of a pod that is created; nothing else is ever changed.
+fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutation> {
+    let question = &prepared.question;
+    let workload = &question.workload;
+    if workload.kind != WorkloadKind::Pod || question.operation != Operation::Create {
+        return None;
+    }
+    let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
+    mutation::of(question, workload, demand, ledger)
+}
+
+/// Judges a pod as it will be once the policy has changed it, and gives those changes with the verdict. Fixes and paths
+/// are those of the object as it was submitted. Of any other object the same as [`judge`].
+#[must_use]
+pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let Some(mutation) = mutation_of(prepared, ledger) else {
+        return judge(prepared, ledger);
+    };
+    let mutated = Prepared {
+        demand: Ok(mutation.demand),
+        ..prepared.clone()
+    };
+    Verdict {
+        patches: mutation.patches,
+        ..judge(&mutated, ledger)
+    }
+}
+
+/// Places it against the ledger. Changes nothing. A pod is judged as it is; the template of anything else as its pods
+/// will be once the policy has changed them.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
@@ -238,10 +275,19 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     };
     let old = prepared.old_demand.as_ref();
     if workload.kind == WorkloadKind::Pod {
-        pod::judge(question, demand, old, ledger)
-    } else {
-        workload::judge(question, demand, old, ledger)
+        return pod::judge(question, demand, old, ledger);
     }
+    let as_made = |workload: &Workload, demand: &Arc<Demand>| {
+        mutation::of(question, workload, demand, ledger)
+            .map_or_else(|| Arc::clone(demand), |mutation| mutation.demand)
+    };
+    let demand = as_made(workload, demand);
+    let old = question
+        .old
+        .as_ref()
+        .zip(old)
+        .map(|(workload, old)| as_made(workload, old));
+    workload::judge(question, &demand, old.as_ref(), ledger)
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
@@ -111,6 +112,15 @@ pub(super) fn judge(
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
         let beside = Beside::of(&survey, ledger, &own, &template);
         beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
+        let users = Users {
+            survey: &survey,
+            ledger,
+            own: &own,
+            namespace: &object.namespace,
+            messages: &policy.messages,
+        };
+        let places = std::slice::from_ref(place);
+        verdict.findings.extend(users.findings(demand, places, &policy));
     }
     let shared_place = place.is_some() && survey.takes_shared();
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.

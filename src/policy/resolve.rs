@@ -8,8 +8,9 @@ use super::spec::{
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels,
-    PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, MpsMemoryLimit,
+    MpsRules, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, ThreadPercentage, UnknownRule,
+    UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -57,6 +58,11 @@ pub(crate) fn blank() -> Policy {
             mig: UnknownRule::Deny,
         },
         default_fraction: DefaultFraction::FairShare,
+        mps: MpsRules {
+            memory_limit: MpsMemoryLimit::None,
+            thread_percentage: ThreadPercentage::None,
+            replaces: true,
+        },
         read_config_maps: false,
         engines: Vec::new(),
         models: OwnModels::default(),
@@ -117,6 +123,11 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
         &mut policy.default_fraction,
         spec.defaults.and_then(|defaults| defaults.gpu_memory_utilization),
     );
+    if let Some(mps) = spec.mps {
+        set(&mut policy.mps.memory_limit, mps.memory_limit);
+        set(&mut policy.mps.thread_percentage, mps.thread_percentage);
+        set(&mut policy.mps.replaces, mps.r#override);
+    }
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,

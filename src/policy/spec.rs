@@ -14,7 +14,7 @@ use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot,
 mod choice;
 mod model;
 
-pub use choice::{MigProfiles, Tenants, ThreadPercentage, Trust};
+pub use choice::{MigProfiles, MpsMemoryLimit, Tenants, ThreadPercentage, Trust};
 pub use model::ModelEntry;
 
 /// `apiVersion` of the document.
@@ -314,16 +314,6 @@ pub struct Mps {
     pub thread_percentage: Option<ThreadPercentage>,
     /// Whether values that the user wrote are replaced.
     pub r#override: Option<bool>,
-}
-
-/// `spec.mps.memoryLimit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum MpsMemoryLimit {
-    /// Set none.
-    None,
-    /// Request and overhead, at most the daemon's limit.
-    Footprint,
 }
 
 /// `spec.mig`.

@@ -239,10 +239,13 @@ pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let Some(mutation) = mutation_of(prepared, ledger) else {
         return judge(prepared, ledger);
     };
-    let mutated = Prepared {
+    let mut mutated = Prepared {
         demand: Ok(mutation.demand),
         ..prepared.clone()
     };
+    if mutation.affinity.is_some() {
+        mutated.question.workload.pod.spec.affinity = mutation.affinity;
+    }
     Verdict {
         patches: mutation.patches,
         ..judge(&mutated, ledger)
@@ -277,17 +280,24 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     if workload.kind == WorkloadKind::Pod {
         return pod::judge(question, demand, old, ledger);
     }
-    let as_made = |workload: &Workload, demand: &Arc<Demand>| {
-        mutation::of(question, workload, demand, ledger)
-            .map_or_else(|| Arc::clone(demand), |mutation| mutation.demand)
-    };
-    let demand = as_made(workload, demand);
-    let old = question
-        .old
-        .as_ref()
-        .zip(old)
-        .map(|(workload, old)| as_made(workload, old));
-    workload::judge(question, &demand, old.as_ref(), ledger)
+    let made = mutation::of(question, workload, demand, ledger);
+    let before = question.old.as_ref().zip(old);
+    let made_before = before.and_then(|(workload, old)| mutation::of(question, workload, old, ledger));
+    let demand = made.as_ref().map_or(demand, |made| &made.demand);
+    let old = made_before.as_ref().map(|made| &made.demand).or(old);
+    let narrowed = |made: Option<&mutation::Mutation>| made.and_then(|made| made.affinity.clone());
+    let (now, then) = (narrowed(made.as_ref()), narrowed(made_before.as_ref()));
+    if now.is_none() && then.is_none() {
+        return workload::judge(question, demand, old, ledger);
+    }
+    let mut question = question.clone();
+    if now.is_some() {
+        question.workload.pod.spec.affinity = now;
+    }
+    if let (Some(before), true) = (&mut question.old, then.is_some()) {
+        before.pod.spec.affinity = then;
+    }
+    workload::judge(&question, demand, old, ledger)
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

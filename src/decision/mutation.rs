@@ -20,16 +20,23 @@ use crate::engine;
 use crate::ledger::{Ledger, constraints};
 use crate::policy::DefaultFraction;
 use crate::workload::Workload;
-use crate::workload::pod::{Container, Pod};
+use crate::workload::pod::{Affinity, Container, Pod, Requirement};
 
+mod affinity;
 mod environment;
 mod fraction;
 mod mps;
+
+/// Rounds in which nodes are left out, one kind or more in each. Clusters have a few kinds of nodes that offer a resource;
+/// with more that refuse one after the other nothing is changed.
+const MOST_ROUNDS: usize = 8;
 
 /// A pod, or the template of one, as the policy makes it.
 pub(super) struct Mutation {
     /// What it takes then. Places to write another value stay those of the object as it was submitted.
     pub(super) demand: Arc<Demand>,
+    /// The nodes that it may go to then, where they are fewer.
+    pub(super) affinity: Option<Affinity>,
     /// The changes, on a pod that lies at the root of its object.
     pub(super) patches: Vec<PatchOperation>,
 }
@@ -47,35 +54,49 @@ pub(super) fn of(
     if runs_already || workload.deleting || !concerns(question, pod, demand, ledger) {
         return None;
     }
-    let spec = constraints(pod);
-    let survey_of = |demand: &Demand| {
-        Survey::of(
-            ledger,
-            demand,
-            &spec,
-            &question.namespace_labels,
-            &pod.metadata.labels,
-        )
-    };
     let before = Record::of(pod);
     let replaces = replaces(question, pod, ledger);
-    let mut made = Made {
-        demand: mps::without_replaceable(demand, replaces),
-        record: before.clone(),
-        patches: Vec::new(),
-    };
-    let mut survey = survey_of(&made.demand);
-    if fraction::set(&mut made, &survey) {
-        survey = survey_of(&made.demand);
+    let mut spec = constraints(pod);
+    let mut requirements: Vec<Requirement> = Vec::new();
+    // Fewer nodes may mean other values, and other values fewer nodes; there are as many rounds as kinds at most.
+    for _ in 0..MOST_ROUNDS {
+        let survey_of = |demand: &Demand| {
+            let labels = &pod.metadata.labels;
+            Survey::of(ledger, demand, &spec, &question.namespace_labels, labels)
+        };
+        let mut made = Made {
+            demand: mps::without_replaceable(demand, replaces),
+            record: before.clone(),
+            patches: Vec::new(),
+        };
+        let mut survey = survey_of(&made.demand);
+        if fraction::set(&mut made, &survey) {
+            survey = survey_of(&made.demand);
+        }
+        mps::set(&mut made, demand, &survey, pod, replaces);
+        if let Some(requirement) = affinity::missing(&survey, pod, ledger) {
+            requirements.push(requirement);
+            if let Some(narrowed) = affinity::narrowed(pod, &requirements) {
+                Arc::make_mut(&mut spec).affinity = Some(narrowed.affinity);
+                continue;
+            }
+            requirements.pop();
+        }
+        let narrowed = affinity::narrowed(pod, &requirements);
+        let (affinity, patches) = narrowed.map_or((None, Vec::new()), |narrowed| {
+            (Some(narrowed.affinity), narrowed.patches)
+        });
+        made.patches.extend(patches);
+        if made.record != before {
+            made.patches.extend(annotated(pod, &made.record));
+        }
+        return (!made.patches.is_empty()).then(|| Mutation {
+            demand: Arc::new(made.demand),
+            affinity,
+            patches: made.patches,
+        });
     }
-    mps::set(&mut made, demand, &survey, pod, replaces);
-    if made.record != before {
-        made.patches.extend(annotated(pod, &made.record));
-    }
-    (!made.patches.is_empty()).then(|| Mutation {
-        demand: Arc::new(made.demand),
-        patches: made.patches,
-    })
+    None
 }
 
 /// What has been changed so far.
@@ -85,11 +106,20 @@ struct Made {
     patches: Vec<PatchOperation>,
 }
 
-/// Whether any kind of node has something to set, or somebody's policy may want a fraction. Looks at no place.
+/// Whether any kind of node has something to set, somebody's policy may want a fraction, or there are nodes to tell apart.
+/// Looks at no place.
 fn concerns(question: &Question, pod: &Pod, demand: &Demand, ledger: &Ledger) -> bool {
     let parts = || demand.claims.iter().flat_map(|claim| &claim.parts);
     let has_vllm = parts().any(|part| part.engine == engine::Engine::Vllm);
-    ledger.nodes.classes().any(|(_, class)| {
+    let (mut kinds, mut shares) = (0_usize, false);
+    for (_, class) in ledger.nodes.classes() {
+        if demand
+            .resources()
+            .any(|resource| class.pool_index(resource).is_none())
+        {
+            continue;
+        }
+        kinds += 1;
         let mut asked = class
             .pools
             .iter()
@@ -97,17 +127,21 @@ fn concerns(question: &Question, pod: &Pod, demand: &Demand, ledger: &Ledger) ->
                 pool.sharing.is_shared() && demand.resources().any(|asked| *asked == *pool.resource)
             })
             .peekable();
-        if asked.peek().is_none() {
-            return false;
-        }
-        let wants_fraction = || {
+        if asked.peek().is_some() {
+            shares = true;
             let policies = ledger.policies();
             let labels = &pod.metadata.labels;
             let policy = policies.for_pod(&question.namespace_labels, labels, Some(&class.labels));
-            has_vllm && policy.default_fraction != DefaultFraction::None
-        };
-        asked.any(|pool| matches!(pool.sharing, Sharing::Mps(_))) || wants_fraction()
-    })
+            let wants_fraction = has_vllm && policy.default_fraction != DefaultFraction::None;
+            if wants_fraction || asked.any(|pool| matches!(pool.sharing, Sharing::Mps(_))) {
+                return true;
+            }
+        }
+        if shares && kinds > 1 {
+            return true;
+        }
+    }
+    false
 }
 
 /// Whether a policy that applies on any kind of node replaces what the user wrote for MPS.

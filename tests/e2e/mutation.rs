@@ -226,3 +226,22 @@ fn s06_with_its_fair_share_eight_replicas_run_on_two_nodes() {
     );
     s.wait_top("s06-fair-n1", "0.90");
 }
+
+#[test]
+fn c03_a_default_fraction_is_kept_off_shared_nodes() {
+    let s = Scenario::new("c03");
+    for (name, slots) in [("c03-n1", 1), ("c03-n2", 4), ("c03-n3", 4)] {
+        let node = GpuNode::h100(name);
+        s.node(if slots > 1 { node.slots(slots) } else { node });
+    }
+    let whole = |name: &str| Pod::with_image(name, "vllm/vllm-openai:v0.20.0");
+    s.create(&whole("a")).admitted("a").without_warning("a", "VG207");
+    s.wait_running(1, 20);
+    assert_eq!(stored(&s, "a")["spec"]["nodeName"], "c03-n1");
+    // The second waits for a device of its own, while shared slots are free.
+    s.create(&whole("b")).admitted("b");
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    assert_eq!(s.running(), 1);
+    s.create(&Pod::vllm("c", "0.30")).admitted("c");
+    s.wait_running(2, 20);
+}

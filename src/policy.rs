@@ -285,6 +285,8 @@ pub struct Policy {
     pub default_fraction: DefaultFraction,
     /// What is set on clients of MPS.
     pub mps: MpsRules,
+    /// Whether the container toolkit's memory limit is set, where a driver can keep it.
+    pub toolkit_limit: bool,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.

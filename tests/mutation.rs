@@ -677,7 +677,8 @@ fn any_container(kind: u8, index: usize) -> Value {
 }
 
 const VALUES: [&str; 7] = ["0=9000M", "0=20000M", "1=5G", "GPU-1=4G", "nonsense", "25", "90"];
-const POLICIES: [&str; 5] = [
+const POLICIES: [&str; 6] = [
+    "{memoryLimit: {toolkit: footprint}, defaults: {gpuMemoryUtilization: fairShare}}",
     "{}",
     "{defaults: {gpuMemoryUtilization: fairShare}}",
     "{defaults: {gpuMemoryUtilization: 0.15}, mps: {override: true}}",
@@ -696,10 +697,10 @@ proptest! {
         inits in prop::collection::vec(0..10_u8, 0..2),
         nodes in prop::collection::vec((0..4_u8, 2..6_u32), 1..4),
         variables in prop::collection::vec((0..3_usize, 0..7_usize), 0..3),
-        policy_at in 0..5_usize,
+        policy_at in 0..6_usize,
         shm in any::<bool>(),
     ) {
-        let nodes: Vec<Value> = nodes
+        let mut nodes: Vec<Value> = nodes
             .iter()
             .enumerate()
             .map(|(index, (kind, slots))| {
@@ -712,6 +713,9 @@ proptest! {
                 }
             })
             .collect();
+        for node in nodes.iter_mut().step_by(2) {
+            node["metadata"]["labels"]["nvidia.com/cuda.driver-version.major"] = json!("615");
+        }
         let containers: Vec<Value> =
             kinds.iter().enumerate().map(|(index, kind)| any_container(*kind, index)).collect();
         let mut object = pod_of("any", json!(containers));
@@ -929,4 +933,49 @@ fn each_alternative_of_the_users_affinity_is_narrowed() {
         assert_eq!(left_out(&changed), [strategy], "{affinity}");
         assert!(kept == "x" || !changed["spec"]["affinity"][kept].is_null());
     }
+}
+
+#[test]
+fn by_policy_the_container_toolkit_bounds_what_nothing_else_does() {
+    const CONTAINER: &str = "NVIDIA_GPU_MEMORY_LIMIT";
+    let driver = |name: &str, slots: u32, major: &str| {
+        let mut node = gpu_node(name, PRODUCT, H100, 1, slots);
+        node["metadata"]["labels"]["nvidia.com/cuda.driver-version.major"] = json!(major);
+        node
+    };
+    let toolkit = "{memoryLimit: {toolkit: footprint}}";
+    let open = pod_of("open", json!([ollama(&[])]));
+    let new = [driver("new", 4, "615"), driver("finer", 5, "620")];
+    let mut cluster = policy(toolkit, &new);
+    let changed = settled(&mut cluster, &open);
+    // What the smallest slot has; all processes of the container together.
+    assert_eq!(env(&changed, 0, CONTAINER), Some("14680"));
+    let verdict = cluster.create(&changed);
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert_eq!(verdict.placement[0].promised.get(), 14_680);
+    // Four slots of four are the budget.
+    let mut cluster = policy(toolkit, &new[..1]);
+    for index in 0..4 {
+        let mut pod = cluster.mutated(&open);
+        pod["metadata"]["name"] = json!(format!("p{index}"));
+        assert!(cluster.create(&pod).admit, "{index}");
+    }
+    // Nothing is set without the policy, for older drivers, for MIG slices, or where a fraction of the total would change.
+    let refused = |cluster: &mut Cluster| {
+        assert_eq!(cluster.patches(&open), []);
+        assert!(has(&cluster.create(&open), Code::Vg206));
+    };
+    refused(&mut with(&new));
+    refused(&mut policy(toolkit, &[driver("old", 4, "580")]));
+    refused(&mut policy(toolkit, &time_sliced(4)));
+    assert_eq!(policy(toolkit, &new).patches(&pod("a", "0.20")), []);
+    // A value that the user wrote counts, and stays.
+    let own = pod_of("own", json!([ollama(&[(CONTAINER, "9000")])]));
+    let mut cluster = policy(toolkit, &new);
+    assert_eq!(cluster.patches(&own), []);
+    assert_eq!(cluster.create(&own).placement[0].promised.get(), 9000);
+    // Beside nodes whose driver cannot keep it, the pod is kept off those.
+    let mut cluster = policy(toolkit, &[driver("new", 4, "615"), driver("old", 5, "580")]);
+    let changed = settled(&mut cluster, &open);
+    assert_eq!(left_out(&changed), ["nvidia.com/gpu.replicas NotIn 5"]);
 }

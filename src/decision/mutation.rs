@@ -21,11 +21,13 @@ use crate::ledger::{Ledger, constraints};
 use crate::policy::DefaultFraction;
 use crate::workload::Workload;
 use crate::workload::pod::{Affinity, Container, Pod, Requirement};
+use environment::Variable;
 
 mod affinity;
 mod environment;
 mod fraction;
 mod mps;
+mod toolkit;
 
 /// Rounds in which nodes are left out, one kind or more in each. Clusters have a few kinds of nodes that offer a resource;
 /// with more that refuse one after the other nothing is changed.
@@ -67,9 +69,13 @@ pub(super) fn of(
         let mut made = Made {
             demand: mps::without_replaceable(demand, replaces),
             record: before.clone(),
+            variables: Vec::new(),
             patches: Vec::new(),
         };
         let mut survey = survey_of(&made.demand);
+        if toolkit::set(&mut made, demand, &survey, pod) {
+            survey = survey_of(&made.demand);
+        }
         if fraction::set(&mut made, &survey) {
             survey = survey_of(&made.demand);
         }
@@ -82,6 +88,7 @@ pub(super) fn of(
             }
             requirements.pop();
         }
+        made.patches.extend(environment::operations(pod, &made.variables));
         let narrowed = affinity::narrowed(pod, &requirements);
         let (affinity, patches) = narrowed.map_or((None, Vec::new()), |narrowed| {
             (Some(narrowed.affinity), narrowed.patches)
@@ -103,6 +110,8 @@ pub(super) fn of(
 struct Made {
     demand: Demand,
     record: Record,
+    /// Variables with the pointer of the container that gets them.
+    variables: Vec<(String, Variable)>,
     patches: Vec<PatchOperation>,
 }
 
@@ -133,7 +142,10 @@ fn concerns(question: &Question, pod: &Pod, demand: &Demand, ledger: &Ledger) ->
             let labels = &pod.metadata.labels;
             let policy = policies.for_pod(&question.namespace_labels, labels, Some(&class.labels));
             let wants_fraction = has_vllm && policy.default_fraction != DefaultFraction::None;
-            if wants_fraction || asked.any(|pool| matches!(pool.sharing, Sharing::Mps(_))) {
+            if wants_fraction
+                || policy.toolkit_limit
+                || asked.any(|pool| matches!(pool.sharing, Sharing::Mps(_)))
+            {
                 return true;
             }
         }

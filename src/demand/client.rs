@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::engine::limits::{LimitVariable, PINNED_LIMIT, Place, THREAD_PERCENTAGE, VISIBLE_DEVICES};
+use crate::engine::limits::{
+    CONTAINER_LIMIT, LimitVariable, PINNED_LIMIT, Place, THREAD_PERCENTAGE, VISIBLE_DEVICES,
+};
 use crate::engine::{Placed, Reading};
 use crate::units::{Fraction, Mib, Share};
 use crate::workload::pod::Pod;
@@ -84,6 +86,8 @@ pub struct Settings {
     pub percentage: Option<Setting<Share>>,
     /// `CUDA_VISIBLE_DEVICES`.
     pub visible: Option<Setting<()>>,
+    /// `NVIDIA_GPU_MEMORY_LIMIT`.
+    pub container: Option<Setting<Mib>>,
 }
 
 /// See the module.
@@ -135,6 +139,12 @@ impl Client {
             THREAD_PERCENTAGE => {
                 settings.percentage = Some(setting(variable, ours, text.and_then(percentage)));
             }
+            CONTAINER_LIMIT => {
+                // The hook reads the container's own environment, before any script runs.
+                let value = text.filter(|_| variable.place != Place::Script);
+                let value = value.and_then(|text| text.trim().parse().ok()).map(Mib::new);
+                settings.container = Some(setting(variable, ours, value));
+            }
             VISIBLE_DEVICES => settings.visible = Some(setting(variable, ours, None)),
             _ => {}
         }
@@ -156,6 +166,17 @@ impl Client {
     #[must_use]
     pub fn visible(&self) -> Option<&Setting<()>> {
         self.settings.as_ref()?.visible.as_ref()
+    }
+
+    /// `NVIDIA_GPU_MEMORY_LIMIT`, where it is set.
+    #[must_use]
+    pub fn container_limit(&self) -> Option<&Setting<Mib>> {
+        self.settings.as_ref()?.container.as_ref()
+    }
+
+    /// The same with another limit of the container.
+    pub(crate) fn set_container_limit(&mut self, limit: Setting<Mib>) {
+        self.settings.get_or_insert_default().container = Some(limit);
     }
 
     /// Forgets variables that are set anew.

@@ -11,6 +11,7 @@ use crate::units::{Fraction, Mib, Share};
 pub(crate) mod fair;
 pub(crate) mod fit;
 pub(crate) mod mps;
+pub(crate) mod toolkit;
 pub(crate) mod whole_device;
 
 /// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
@@ -214,7 +215,13 @@ fn part_share(
             }
         }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
-        Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+        Amount::Uncapped { why } => match (toolkit::limit(claim, pool, rules.pod), pool.total) {
+            (Some(limit), Some(total)) => {
+                let share = with_overhead(limit, Mib::ZERO, pool, rules.device);
+                (limit, Mib::ZERO, share.max(Share::ratio_up(limit, total)))
+            }
+            _ => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+        },
     }
 }
 

@@ -10,9 +10,11 @@ pub const PINNED_LIMIT: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 pub const THREAD_PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 /// Which devices CUDA shows; not to be set where an MPS daemon numbers them.
 pub const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
+/// What the container toolkit's hook lets a container have of a device, in MiB.
+pub const CONTAINER_LIMIT: &str = "NVIDIA_GPU_MEMORY_LIMIT";
 
 /// Every variable that is looked for.
-const NAMES: [&str; 3] = [PINNED_LIMIT, THREAD_PERCENTAGE, VISIBLE_DEVICES];
+const NAMES: [&str; 4] = [PINNED_LIMIT, THREAD_PERCENTAGE, VISIBLE_DEVICES, CONTAINER_LIMIT];
 
 /// Where a variable gets its value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

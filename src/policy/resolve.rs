@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead, Unknown,
-    VllmOverhead,
+    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead, ToolkitLimit,
+    Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
@@ -57,6 +57,7 @@ pub(crate) fn blank() -> Policy {
             mps: UnknownRule::Deny,
             mig: UnknownRule::Deny,
         },
+        toolkit_limit: true,
         default_fraction: DefaultFraction::FairShare,
         mps: MpsRules {
             memory_limit: MpsMemoryLimit::None,
@@ -128,6 +129,11 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
         set(&mut policy.mps.thread_percentage, mps.thread_percentage);
         set(&mut policy.mps.replaces, mps.r#override);
     }
+    let toolkit = spec.memory_limit.and_then(|limit| limit.toolkit);
+    set(
+        &mut policy.toolkit_limit,
+        toolkit.map(|toolkit| toolkit == ToolkitLimit::Footprint),
+    );
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,

@@ -92,6 +92,8 @@ pub struct Spec {
     pub defaults: Option<Defaults>,
     /// Limits of MPS clients.
     pub mps: Option<Mps>,
+    /// Limits of containers.
+    pub memory_limit: Option<MemoryLimit>,
     /// MIG.
     pub mig: Option<Mig>,
     /// What is looked up.
@@ -314,6 +316,24 @@ pub struct Mps {
     pub thread_percentage: Option<ThreadPercentage>,
     /// Whether values that the user wrote are replaced.
     pub r#override: Option<bool>,
+}
+
+/// `spec.memoryLimit`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+pub struct MemoryLimit {
+    /// The limit of NVIDIA's container toolkit.
+    pub toolkit: Option<ToolkitLimit>,
+}
+
+/// `spec.memoryLimit.toolkit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ToolkitLimit {
+    /// Set none.
+    None,
+    /// One slot's part, for engines that nothing else bounds.
+    Footprint,
 }
 
 /// `spec.mig`.

@@ -6,7 +6,7 @@
 //! need, any limit is enough and the smallest is taken, so that no node's budget is exceeded. Of percentages the largest is
 //! taken: the daemon's own is the ceiling everywhere. Nodes without MPS do not read the variables.
 
-use super::environment::{self, Variable};
+use super::environment::{Variable, Way, is_replaceable};
 use super::{Made, container_at};
 use crate::decision::survey::{Candidate, Survey};
 use crate::demand::client::{PinnedLimit, Setting};
@@ -14,7 +14,7 @@ use crate::demand::weigh::{Rules, footprint, mps};
 use crate::demand::{Claim, Client, Demand};
 use crate::device::{Pool, Sharing};
 use crate::engine::Role;
-use crate::engine::limits::{PINNED_LIMIT, Place, THREAD_PERCENTAGE};
+use crate::engine::limits::{PINNED_LIMIT, THREAD_PERCENTAGE};
 use crate::policy::{MpsMemoryLimit, ThreadPercentage};
 use crate::units::Mib;
 use crate::workload::pod::{Container, Pod};
@@ -35,14 +35,6 @@ pub(super) fn without_replaceable(demand: &Demand, replaces: bool) -> Demand {
     bare
 }
 
-const fn is_replaceable<T>(setting: &Setting<T>, replaces: bool) -> bool {
-    match setting.place {
-        Place::Env(_) => setting.ours || replaces,
-        Place::EnvFrom(_) => replaces,
-        Place::Script => false,
-    }
-}
-
 /// Sets the variables of every container that uses a device, where a kind of node that takes the pod is under MPS.
 /// `submitted` is the demand with the values that stand in the pod.
 pub(super) fn set(made: &mut Made, submitted: &Demand, survey: &Survey<'_>, pod: &Pod, replaces: bool) {
@@ -53,6 +45,9 @@ pub(super) fn set(made: &mut Made, submitted: &Demand, survey: &Survey<'_>, pod:
             continue;
         }
         let mut client = as_submitted.client.clone();
+        if let Some(limit) = claim.client.container_limit() {
+            client.set_container_limit(limit.clone());
+        }
         let uses = claim.role != Role::Ephemeral && !claim.parts.is_empty();
         let wanted = uses.then(|| wanted(&claims, claim, survey)).flatten();
         let container = container_at(pod, &claim.pointer);
@@ -86,7 +81,7 @@ fn set_in(
         made.record.note(&claim.container, name, value);
         if let Way::Set(at) = way {
             let value = value.to_owned();
-            variables.push(Variable { name, value, at });
+            variables.push((claim.pointer.clone(), Variable { name, value, at }));
         }
         true
     };
@@ -112,44 +107,7 @@ fn set_in(
             client.clear(false, true);
         }
     }
-    if !variables.is_empty() {
-        made.patches
-            .extend(environment::operations(container, &claim.pointer, &variables));
-    }
-}
-
-/// What becomes of a variable.
-#[derive(Clone, Copy)]
-enum Way {
-    /// It is the user's, or stands where we cannot reach it.
-    Keep,
-    /// It is ours and right already.
-    IsThere(usize),
-    /// It is written, at its place in `env` where it has one.
-    Set(Option<usize>),
-}
-
-impl Way {
-    fn of<T>(setting: Option<&Setting<T>>, value: &str, replaces: bool) -> Self {
-        let Some(setting) = setting else {
-            return Self::Set(None);
-        };
-        let is_there = setting.text.as_deref() == Ok(value);
-        match setting.place {
-            _ if !is_replaceable(setting, replaces) => Self::Keep,
-            Place::Env(at) if is_there => Self::IsThere(at),
-            Place::Env(at) => Self::Set(Some(at)),
-            Place::EnvFrom(_) if is_there => Self::Keep,
-            Place::EnvFrom(_) | Place::Script => Self::Set(None),
-        }
-    }
-
-    const fn place(self, next: usize) -> Place {
-        match self {
-            Self::IsThere(at) | Self::Set(Some(at)) => Place::Env(at),
-            Self::Set(None) | Self::Keep => Place::Env(next),
-        }
-    }
+    made.variables.extend(variables);
 }
 
 /// What a container is to have.

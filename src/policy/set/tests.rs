@@ -77,6 +77,7 @@ fn the_built_in_default_has_the_documented_values() {
         ]
     );
     assert_eq!(policy.default_fraction, DefaultFraction::None);
+    assert!(!policy.toolkit_limit);
     assert_eq!(
         policy.mps,
         MpsRules {

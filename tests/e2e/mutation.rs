@@ -57,7 +57,7 @@ fn m01_the_stored_pod_has_its_limits() {
 fn m01_another_mutation_is_followed_when_the_api_server_calls_again() {
     let s = Scenario::new("m01-again");
     s.node(GpuNode::h100("m01-again-n1").mps(4));
-    let path = "/apis/admissionregistration.k8s.io/v1";
+    let group = "/apis/admissionregistration.k8s.io/v1";
     let changes = "has(object.metadata.annotations) && 'vramgate.io/mutated' in object.metadata.annotations \
                    && object.spec.containers[0].args[2] == '0.20'";
     let patch = format!(
@@ -80,10 +80,10 @@ fn m01_another_mutation_is_followed_when_the_api_server_calls_again() {
         "metadata": {"name": "e2e-lowers"}, "spec": {"policyName": "e2e-lowers"},
     });
     s.api()
-        .post(&format!("{path}/mutatingadmissionpolicies"), &policy)
+        .post(&format!("{group}/mutatingadmissionpolicies"), &policy)
         .admitted("a policy of the API server");
     s.api()
-        .post(&format!("{path}/mutatingadmissionpolicybindings"), &binding)
+        .post(&format!("{group}/mutatingadmissionpolicybindings"), &binding)
         .admitted("its binding");
     // The policy acts once the API server has read it: then our first values are those of 0.20, and our second those of
     // what it made.
@@ -103,7 +103,7 @@ fn m01_another_mutation_is_followed_when_the_api_server_calls_again() {
         .unwrap();
     assert!(!record.contains("16952"), "{record}");
     for kind in ["mutatingadmissionpolicybindings", "mutatingadmissionpolicies"] {
-        s.api().delete(&format!("{path}/{kind}/e2e-lowers"), 0);
+        s.api().delete(&format!("{group}/{kind}/e2e-lowers"), 0);
     }
 }
 

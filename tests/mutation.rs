@@ -27,7 +27,9 @@ fn mps() -> Cluster {
 
 fn with(nodes: &[Value]) -> Cluster {
     let mut cluster = Cluster::new();
-    nodes.iter().for_each(|node| cluster.node(node));
+    for node in nodes {
+        cluster.node(node);
+    }
     cluster
 }
 
@@ -35,7 +37,9 @@ fn policy(spec: &str, nodes: &[Value]) -> Cluster {
     let mut cluster = Cluster::with_policy(&format!(
         "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: test}}\nspec: {spec}\n"
     ));
-    nodes.iter().for_each(|node| cluster.node(node));
+    for node in nodes {
+        cluster.node(node);
+    }
     cluster
 }
 

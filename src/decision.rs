@@ -17,7 +17,9 @@ use crate::units::{Mib, Share};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
+mod clients;
 mod fixes;
+mod mutation;
 mod pod;
 mod survey;
 mod whole_device;
@@ -213,7 +215,45 @@ pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) 
     }
 }
 
-/// Places it against the ledger. Changes nothing.
+/// What the policy changes in a pod that is created, before it is judged.
+#[must_use]
+pub fn mutate(prepared: &Prepared, ledger: &Ledger) -> Vec<PatchOperation> {
+    mutation_of(prepared, ledger).map_or_else(Vec::new, |mutation| mutation.patches)
+}
+
+/// The mutation of a pod that is created; nothing else is ever changed.
+fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutation> {
+    let question = &prepared.question;
+    let workload = &question.workload;
+    if workload.kind != WorkloadKind::Pod || question.operation != Operation::Create {
+        return None;
+    }
+    let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
+    mutation::of(question, workload, demand, ledger)
+}
+
+/// Judges a pod as it will be once the policy has changed it, and gives those changes with the verdict. Fixes and paths
+/// are those of the object as it was submitted. Of any other object the same as [`judge`].
+#[must_use]
+pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let Some(mutation) = mutation_of(prepared, ledger) else {
+        return judge(prepared, ledger);
+    };
+    let mut mutated = Prepared {
+        demand: Ok(mutation.demand),
+        ..prepared.clone()
+    };
+    if mutation.affinity.is_some() {
+        mutated.question.workload.pod.spec.affinity = mutation.affinity;
+    }
+    Verdict {
+        patches: mutation.patches,
+        ..judge(&mutated, ledger)
+    }
+}
+
+/// Places it against the ledger. Changes nothing. A pod is judged as it is; the template of anything else as its pods
+/// will be once the policy has changed them.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
@@ -238,10 +278,26 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     };
     let old = prepared.old_demand.as_ref();
     if workload.kind == WorkloadKind::Pod {
-        pod::judge(question, demand, old, ledger)
-    } else {
-        workload::judge(question, demand, old, ledger)
+        return pod::judge(question, demand, old, ledger);
     }
+    let made = mutation::of(question, workload, demand, ledger);
+    let before = question.old.as_ref().zip(old);
+    let made_before = before.and_then(|(workload, old)| mutation::of(question, workload, old, ledger));
+    let demand = made.as_ref().map_or(demand, |made| &made.demand);
+    let old = made_before.as_ref().map(|made| &made.demand).or(old);
+    let narrowed = |made: Option<&mutation::Mutation>| made.and_then(|made| made.affinity.clone());
+    let (now, then) = (narrowed(made.as_ref()), narrowed(made_before.as_ref()));
+    if now.is_none() && then.is_none() {
+        return workload::judge(question, demand, old, ledger);
+    }
+    let mut question = question.clone();
+    if now.is_some() {
+        question.workload.pod.spec.affinity = now;
+    }
+    if let (Some(before), true) = (&mut question.old, then.is_some()) {
+        before.pod.spec.affinity = then;
+    }
+    workload::judge(&question, demand, old, ledger)
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

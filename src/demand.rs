@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::engine::{
-    self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
+    self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Starts,
+    Version,
 };
 use crate::finding::{Code, FieldPath, Finding};
 use crate::policy::PolicySet;
@@ -15,9 +16,12 @@ use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
+pub use client::Client;
+use client::Record;
 use load::Annotations;
 pub use load::Load;
 
+pub mod client;
 pub mod load;
 pub(crate) mod resources;
 mod standing;
@@ -75,6 +79,8 @@ pub struct Part {
     pub tensor: u32,
     /// Devices that it uses in this container.
     pub ranks: u32,
+    /// Processes that it has on each of them.
+    pub processes: u32,
     /// The field that holds the amount.
     pub path: FieldPath,
     /// How another fraction would be written.
@@ -101,6 +107,8 @@ pub struct Claim {
     pub slots: u32,
     /// The field that asks for them.
     pub slots_path: FieldPath,
+    /// How its processes stand on a device that others use too.
+    pub client: Client,
     /// The engines; empty where the container is known to use no device memory.
     pub parts: Vec<Part>,
 }
@@ -110,6 +118,13 @@ impl Claim {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).max().unwrap_or(0)
+    }
+
+    /// Processes that the container has on each of its devices.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        let each = self.parts.iter().map(|part| part.processes);
+        each.fold(0, u32::saturating_add)
     }
 }
 
@@ -152,6 +167,7 @@ impl Demand {
     ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
+        let record = Record::of(pod);
         let mut engines = Vec::new();
         for placed in engine::containers(pod) {
             if loads {
@@ -186,6 +202,7 @@ impl Demand {
                 })
                 .collect();
             engines.push((placed.container.name.as_str(), parts.len()));
+            let client = Client::of(pod, placed, &readings, &record);
             let before = demand.claims.len();
             for slot in asked {
                 demand.claims.push(Claim {
@@ -196,6 +213,7 @@ impl Demand {
                     resource: Arc::from(slot.resource),
                     slots: slot.count,
                     slots_path: slot.path,
+                    client: client.clone(),
                     parts: parts.clone(),
                 });
             }
@@ -266,8 +284,14 @@ fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: 
         eager: reading.eager,
         tensor: reading.parallelism.tensor,
         ranks: reading.parallelism.devices.max(1),
+        processes: reading
+            .processes
+            .map_or(1, |all| all.div_ceil(reading.parallelism.devices.max(1)).max(1)),
         path,
-        edit: reading.fraction_edit.clone(),
+        edit: reading.fraction_edit.clone().map(|edit| OptionEdit {
+            sure: edit.sure && reading.starts != Starts::No,
+            ..edit
+        }),
         load: load.filter(|_| keeps_load).map(Arc::new),
     })
 }

@@ -69,6 +69,8 @@ pub struct Pool {
     pub total: Option<Mib>,
     /// How slots stand to devices.
     pub sharing: Sharing,
+    /// Whether the node's driver can bound what a container has of a device (r615, the first with memory limits by cgroup).
+    pub bounds_containers: bool,
     /// Devices that exist.
     pub devices: u32,
     /// Slots that exist (capacity).

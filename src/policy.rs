@@ -32,6 +32,7 @@ pub use models::{OwnModels, Stated};
 pub use notice::Notice;
 pub use selector::{Matches, Selector};
 pub use set::PolicySet;
+pub use spec::{MpsMemoryLimit, ThreadPercentage};
 
 /// What becomes of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -159,6 +160,17 @@ pub enum DefaultFraction {
     Value(Fraction),
 }
 
+/// What is set on clients of MPS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MpsRules {
+    /// Memory limit of each client process.
+    pub memory_limit: MpsMemoryLimit,
+    /// Its percentage of threads.
+    pub thread_percentage: ThreadPercentage,
+    /// Whether values that the user wrote are replaced.
+    pub replaces: bool,
+}
+
 /// How to read a node without sharing facts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -274,6 +286,10 @@ pub struct Policy {
     pub default_fraction: DefaultFraction,
     /// MIG profiles that pods may ask for.
     pub mig_profiles: AllowedProfiles,
+    /// What is set on clients of MPS.
+    pub mps: MpsRules,
+    /// Whether the container toolkit's memory limit is set, where a driver can keep it.
+    pub toolkit_limit: bool,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.

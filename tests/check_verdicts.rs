@@ -365,3 +365,24 @@ fn a_fraction_of_free_memory_is_counted_and_fixed_like_one_of_the_total() {
         [("a", "admit"), ("b", "admit")]
     );
 }
+
+#[test]
+fn a_pod_is_judged_with_what_the_policy_changes_in_it() {
+    let mps = NODE.replace("time-slicing", "mps");
+    let input = format!(
+        "{}{}",
+        pod("a", "0.20"),
+        pod("b", "0.20").replace("kind: Pod", "kind: Pod # the second")
+    );
+    let checked = check(&mps, &input, &[]);
+    assert_eq!(checked.verdicts(), [("a", "admit"), ("b", "admit")]);
+    for item in &checked.items {
+        assert_eq!(item["patches"][0]["path"], "/spec/containers/0/env");
+        assert_eq!(item["patches"][0]["value"][0]["value"], "0=16952M");
+        assert_eq!(item["patches"].as_array().map(Vec::len), Some(2));
+    }
+    // Objects that make pods are judged so and left as they are.
+    let checked = check(&mps, &deployment("d", 3, "0.20", 1), &[]);
+    assert_eq!(checked.verdicts(), [("d", "admit")]);
+    assert_eq!(checked.items[0]["patches"], serde_json::json!([]));
+}

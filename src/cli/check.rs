@@ -149,7 +149,7 @@ impl Cluster {
             &policies,
             self.snapshot.sources(policy.read_config_maps),
         );
-        let verdict = decision::judge(&prepared, &self.ledger);
+        let verdict = decision::judge_mutated(&prepared, &self.ledger);
         let stands_for_itself = workload.controller.is_none() && !workload.deleting;
         let ours = verdict.judged || (prepared.concerns_gpus() && stands_for_itself);
         (verdict, ours)

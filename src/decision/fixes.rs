@@ -17,6 +17,7 @@ use crate::policy::Mode;
 use crate::units::{Fraction, Share};
 use crate::workload::pod::{QuantityText, Resources};
 
+mod clients;
 mod fit;
 mod slices;
 
@@ -142,6 +143,12 @@ pub(super) fn for_errors(
     }
     if errors.iter().all(|code| slices::CODES.contains(code)) {
         fixes.extend(slices::for_slices(question, demand, survey, findings, passes));
+    }
+    if errors.iter().all(|code| *code == Code::Vg401) {
+        fixes.extend(clients::larger_limit(question, demand, survey, passes));
+    }
+    if errors.iter().all(|code| *code == Code::Vg403) {
+        fixes.extend(clients::without_mount(question, demand, passes));
     }
     fixes
 }
@@ -310,7 +317,7 @@ fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) -> Fix {
 }
 
 /// The operation that writes a value at the pointer of an edit.
-fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
+pub(super) fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
     let word = format!("{}{value}{}", edit.before, edit.after);
     // Where there is no list yet, the operation makes one.
     let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
@@ -109,30 +110,69 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
-        let beside = Beside::of(&survey, ledger, &own, &template);
-        beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
+        tell_of_neighbours(
+            question,
+            demand,
+            &survey,
+            (ledger, &own, place),
+            &mut verdict.findings,
+        );
     }
     let shared_place = place.is_some() && survey.takes_shared();
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
     if !question.dry_run && (shared_place || is_update && raised) {
-        verdict.reservation = Some(Reservation {
-            uid: pod.metadata.uid.clone(),
-            namespace: question.workload.object.namespace.clone(),
-            name: name_of(pod),
-            labels: pod.metadata.labels.clone(),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: demand.clone().without_loads(),
-            constraints: spec.clone(),
-            place,
-            moves,
-        });
+        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
         fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+}
+
+/// What the pod holds until it is seen, at the place that was found and with the pods that move for it.
+fn reservation(
+    question: &Question,
+    demand: &Arc<Demand>,
+    constraints: Arc<PodSpec>,
+    place: Option<Arc<str>>,
+    moves: Vec<(Arc<str>, Arc<str>)>,
+) -> Reservation {
+    let pod = &question.workload.pod;
+    Reservation {
+        uid: pod.metadata.uid.clone(),
+        namespace: question.workload.object.namespace.clone(),
+        name: name_of(pod),
+        labels: pod.metadata.labels.clone(),
+        workload: top_workload(pod),
+        controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+        demand: demand.clone().without_loads(),
+        constraints,
+        place,
+        moves,
+    }
+}
+
+/// What others on the node that was found mean for the pod.
+fn tell_of_neighbours(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, own, place): (&Ledger, &Own, &Arc<str>),
+    findings: &mut Vec<Finding>,
+) {
+    let policy = survey.policy();
+    let template = FieldPath::default();
+    let beside = Beside::of(survey, ledger, own, &template);
+    beside.tell(demand, &[(place.clone(), 1)], findings);
+    let users = Users {
+        survey,
+        ledger,
+        own,
+        namespace: &question.workload.object.namespace,
+        messages: &policy.messages,
+    };
+    findings.extend(users.findings(demand, std::slice::from_ref(place), policy));
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::clients;
 use crate::demand::Demand;
 use crate::demand::weigh::{Weighed, fit};
 use crate::device::{DeviceKind, FactNote, Pool};
@@ -263,6 +264,7 @@ impl<'a> Survey<'a> {
                     finding.clone().with_severity(finding.severity.min(severity))
                 }));
             }
+            findings.extend(clients::without_effect(demand, &self.accepting));
             findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
         }

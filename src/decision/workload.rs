@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::{Closest, Own, closest};
+use super::clients::Users;
 use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
@@ -92,6 +93,16 @@ pub(super) fn judge(
         let told = fit.filled.places.len().min(MOST_ROWS);
         let places = fit.filled.places.get(..told).unwrap_or_default();
         beside.tell(demand, places, &mut verdict.findings);
+        let users = Users {
+            survey: &survey,
+            ledger,
+            own: &own,
+            namespace: &workload.object.namespace,
+            messages: &policy.messages,
+        };
+        let nodes: Vec<Arc<str>> = places.iter().map(|(node, _)| node.clone()).collect();
+        let differing = users.findings(demand, &nodes, &policy);
+        verdict.findings.extend(differing.into_iter().map(path));
         if let Some(finding) = fit.finding {
             verdict.findings.push(path(finding));
         } else if change.rolls_out || !is_update {

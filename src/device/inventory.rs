@@ -21,6 +21,13 @@ use facts::Facts;
 
 /// Label of the product, for whole GPUs and for every MIG resource of the node.
 const PRODUCT: &str = "nvidia.com/gpu.product";
+/// Labels of the driver's release, the newer one first.
+const DRIVER: [&str; 2] = [
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+];
+/// The first release of the driver with memory limits of containers (CUDA 13.4).
+const FIRST_TO_BOUND: u32 = 615;
 /// Label of the MIG manager's progress.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 
@@ -148,10 +155,19 @@ fn pool(facts: &mut Facts<'_>, slots: Slots, missing: MissingFacts, catalogue: &
         }),
         total,
         sharing,
+        bounds_containers: bounds_containers(facts.labels),
         devices,
         slots: slots.capacity,
         usable_slots: slots.usable,
     })
+}
+
+/// Whether the label of the driver's release says one that bounds containers. What is not known bounds nothing.
+fn bounds_containers(labels: &BTreeMap<String, String>) -> bool {
+    let major = DRIVER.iter().find_map(|label| labels.get(*label));
+    major
+        .and_then(|major| major.trim().parse::<u32>().ok())
+        .is_some_and(|major| major >= FIRST_TO_BOUND)
 }
 
 /// Notes on the node as a whole, each under the resource that it touches.

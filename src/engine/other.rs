@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::reader::{Context, Reader};
+use super::ollama;
+use super::reader::{Context, Flag, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word};
+use crate::invocation::{Certainty, Command, Word};
 use crate::units::Fraction;
 
 /// Variables that only Ollama's server reads; its clients read `OLLAMA_HOST` as well.
@@ -51,7 +52,40 @@ impl Reader for Frameworks {
         let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
         reading.memory.source = MemorySource::EngineAuto;
         reading.parallelism.devices = context.slots().unwrap_or(1);
+        reading.processes = launched(context, command);
         context.finish(command, reading)
+    }
+}
+
+/// Processes that a launcher starts in this container; `None` where it starts one for each device, or where the number
+/// cannot be read (a file of `accelerate config` that is not given here).
+fn launched(context: &Context<'_>, command: &Command<'_>) -> Option<u32> {
+    let words = &command.words;
+    let accelerates = words
+        .iter()
+        .any(|word| word.certainty == Certainty::Known && word.text == "launch")
+        && words
+            .first()
+            .is_some_and(|word| word.text.ends_with("accelerate"));
+    let number = |names: &[&str]| {
+        let flag = Flag::last(words, names)?;
+        flag.known.then(|| flag.text.trim().parse::<u32>().ok()).flatten()
+    };
+    if accelerates {
+        // Of all machines together.
+        let machines = number(&["--num_machines", "--num-machines"]).unwrap_or(1).max(1);
+        return number(&["--num_processes", "--num-processes"]).map(|all| all.div_ceil(machines));
+    }
+    let names = ["--nproc_per_node", "--nproc-per-node"];
+    match Flag::last(words, &names) {
+        // `gpu` and `auto` count devices.
+        Some(_) => number(&names),
+        // The launcher's parser takes its defaults from variables of this prefix, else one process.
+        None => match context.variable(command, "PET_NPROC_PER_NODE") {
+            Some(Ok(text)) => text.trim().parse().ok(),
+            Some(Err(_)) => None,
+            None => Some(1),
+        },
     }
 }
 
@@ -67,7 +101,9 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
     };
     let image = context.image.name();
     let mut reading = if OLLAMA.iter().any(|name| has(name)) {
-        uncapped(context, Engine::Ollama)
+        let mut reading = uncapped(context, Engine::Ollama);
+        reading.processes = Some(ollama::processes(context, &Command::default()));
+        reading
     } else if starts_with("XLA_CLIENT_") || starts_with("XLA_PYTHON_CLIENT_") || image.starts_with("jax") {
         jax(context)
     } else if has("TF_FORCE_GPU_ALLOW_GROWTH") || image.starts_with("tensorflow") {

@@ -140,6 +140,7 @@ mod tests {
             product: Arc::from("NVIDIA-L40S"),
             total: Some(Mib::new(46_068)),
             sharing: Sharing::TimeSliced(NonZeroU32::new(per_device).unwrap()),
+            bounds_containers: false,
             devices,
             slots: devices * per_device,
             usable_slots: devices * per_device,

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use super::spec::{
     Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles, Overhead,
-    Unknown, VllmOverhead,
+    ToolkitLimit, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
     AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode,
-    Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    MpsMemoryLimit, MpsRules, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, ThreadPercentage,
+    UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -57,8 +58,14 @@ pub(crate) fn blank() -> Policy {
             mps: UnknownRule::Deny,
             mig: UnknownRule::Deny,
         },
+        toolkit_limit: true,
         default_fraction: DefaultFraction::FairShare,
         mig_profiles: AllowedProfiles::Only(Vec::new()),
+        mps: MpsRules {
+            memory_limit: MpsMemoryLimit::None,
+            thread_percentage: ThreadPercentage::None,
+            replaces: true,
+        },
         read_config_maps: false,
         engines: Vec::new(),
         models: OwnModels::default(),
@@ -121,6 +128,16 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     );
     let profiles = spec.mig.and_then(|mig| mig.profiles);
     set(&mut policy.mig_profiles, profiles.map(allowed_profiles));
+    if let Some(mps) = spec.mps {
+        set(&mut policy.mps.memory_limit, mps.memory_limit);
+        set(&mut policy.mps.thread_percentage, mps.thread_percentage);
+        set(&mut policy.mps.replaces, mps.r#override);
+    }
+    let toolkit = spec.memory_limit.and_then(|limit| limit.toolkit);
+    set(
+        &mut policy.toolkit_limit,
+        toolkit.map(|toolkit| toolkit == ToolkitLimit::Footprint),
+    );
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,

@@ -14,7 +14,7 @@ use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot,
 mod choice;
 mod model;
 
-pub use choice::{MigProfiles, Tenants, ThreadPercentage, Trust};
+pub use choice::{MigProfiles, MpsMemoryLimit, Tenants, ThreadPercentage, Trust};
 pub use model::ModelEntry;
 
 /// `apiVersion` of the document.
@@ -92,6 +92,8 @@ pub struct Spec {
     pub defaults: Option<Defaults>,
     /// Limits of MPS clients.
     pub mps: Option<Mps>,
+    /// Limits of containers.
+    pub memory_limit: Option<MemoryLimit>,
     /// MIG.
     pub mig: Option<Mig>,
     /// What is looked up.
@@ -316,13 +318,21 @@ pub struct Mps {
     pub r#override: Option<bool>,
 }
 
-/// `spec.mps.memoryLimit`.
+/// `spec.memoryLimit`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+pub struct MemoryLimit {
+    /// The limit of NVIDIA's container toolkit.
+    pub toolkit: Option<ToolkitLimit>,
+}
+
+/// `spec.memoryLimit.toolkit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MpsMemoryLimit {
+pub enum ToolkitLimit {
     /// Set none.
     None,
-    /// Request and overhead, at most the daemon's limit.
+    /// One slot's part, for engines that nothing else bounds.
     Footprint,
 }
 

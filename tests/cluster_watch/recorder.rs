@@ -98,6 +98,7 @@ impl Reader for ByLabel {
                 product: "test".into(),
                 total: Some(Mib::new(81_559)),
                 sharing: Sharing::Exclusive,
+                bounds_containers: false,
                 devices: slots,
                 slots,
                 usable_slots: slots,

@@ -23,6 +23,7 @@ mod churn;
 mod cluster;
 mod control_plane;
 mod manifests;
+mod mutation;
 mod operations;
 mod outage;
 mod placement;

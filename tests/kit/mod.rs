@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use vramgate::decision::{Operation, Question, Verdict, judge, prepare};
+use vramgate::decision::{Operation, Question, Verdict, judge, judge_mutated, mutate, prepare};
 use vramgate::device::catalogue::Catalogue;
 use vramgate::device::inventory;
 use vramgate::engine::{LookUp, Sources};
@@ -118,6 +119,29 @@ impl Cluster {
         judge(&prepared, &self.ledger)
     }
 
+    /// What the mutating call answers to a CREATE.
+    pub fn patches(&mut self, object: &Value) -> Vec<PatchOperation> {
+        let question = self.question(Operation::Create, object, None, true);
+        let prepared = prepare(question, self.ledger.policies(), &self.maps);
+        mutate(&prepared, &self.ledger)
+    }
+
+    /// The object as the mutating call leaves it, with the patches put through the form that is sent.
+    pub fn mutated(&mut self, object: &Value) -> Value {
+        let sent = serde_json::to_vec(&self.patches(object)).expect("patches");
+        let patch: json_patch::Patch = serde_json::from_slice(&sent).expect("patches");
+        let mut object = object.clone();
+        json_patch::patch(&mut object, &patch).unwrap_or_else(|error| panic!("{error}"));
+        object
+    }
+
+    /// A CREATE as `check` judges it: mutated first.
+    pub fn check(&mut self, object: &Value) -> Verdict {
+        let question = self.question(Operation::Create, object, None, true);
+        let prepared = prepare(question, self.ledger.policies(), &self.maps);
+        judge_mutated(&prepared, &self.ledger)
+    }
+
     /// A CREATE as the webhook carries it out: an admitted pod is reserved.
     pub fn create(&mut self, object: &Value) -> Verdict {
         let question = self.question(Operation::Create, object, None, false);
@@ -184,6 +208,13 @@ pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     })
+}
+
+/// A node whose devices are under MPS.
+pub fn mps_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32) -> Value {
+    let mut node = gpu_node(name, product, memory, devices, slots);
+    node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] = json!("mps");
+    node
 }
 
 /// A node whose H100 is cut into MIG slices under the strategy `mixed`: profile, memory by label, slices.

@@ -32,6 +32,9 @@ pub struct Product {
     /// Names that people write into that label by hand.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// PCI device ids (`0x2330`), as device filters of the MIG manager name them. Not every id of a product is known.
+    #[serde(default)]
+    pub pci_device_ids: Vec<String>,
     /// Value of `nvidia.com/gpu.family`.
     pub architecture: String,
     /// Total that NVML reports.
@@ -142,6 +145,10 @@ impl Catalogue {
             products: Vec<Product>,
         }
         let Document { products } = serde_saphyr::from_str(text)?;
+        Ok(Self::of(products))
+    }
+
+    fn of(products: Vec<Product>) -> Self {
         let mut names = BTreeMap::new();
         for (index, product) in products.iter().enumerate() {
             for name in product
@@ -153,7 +160,13 @@ impl Catalogue {
                 names.entry(normal(name)).or_insert(index);
             }
         }
-        Ok(Self { products, names })
+        Self { products, names }
+    }
+
+    /// This catalogue with further products, which win over those of the same name.
+    #[must_use]
+    pub fn extended(&self, products: impl IntoIterator<Item = Product>) -> Self {
+        Self::of(products.into_iter().chain(self.products.iter().cloned()).collect())
     }
 
     /// The product of a label's value, suffixes and all: by its GFD name, an alias, NVML's name with blanks, or its id

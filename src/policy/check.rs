@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::UnknownRule;
+use super::{ConfigMapName, UnknownRule};
 use super::error::{Complaints, hint};
 use super::spec::{
     API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, Spec,
@@ -11,6 +11,7 @@ use super::tree::Step;
 use crate::engine::Engine;
 
 mod models;
+mod products;
 
 /// Name of the policy that is always there.
 pub(crate) const BUILT_IN_NAME: &str = "built-in-default";
@@ -108,6 +109,18 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
             &at("spec.device.evidence"),
             "is empty: then nothing would ever count; leave it out, or name any",
         );
+    }
+    if let Some(device) = &spec.device {
+        products::check(device.products.as_deref().unwrap_or_default(), complaints);
+        let names = [
+            ("pluginConfig", &device.plugin_config),
+            ("migConfig", &device.mig_config),
+        ];
+        for (field, name) in names {
+            if let Some(Err(wrong)) = name.as_ref().map(|name| name.parse::<ConfigMapName>()) {
+                complaints.add(&key(&at("spec.device"), field), wrong);
+            }
+        }
     }
     if let Some(unknown) = &spec.unknown {
         let rules = [

@@ -1,0 +1,64 @@
+//! The device plugin's ConfigMap: one configuration per key, and the label by which a node names its key.
+
+use std::collections::BTreeMap;
+
+use super::{PluginConfig, Reading, read};
+
+/// The label by which a node names its configuration.
+pub const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
+
+/// Every configuration of a ConfigMap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginConfigMap {
+    /// `NAMESPACE/NAME`, for messages.
+    pub name: String,
+    configs: BTreeMap<String, Reading>,
+}
+
+/// What the label of a node leads to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Named<'a> {
+    /// No label: what the plugin falls back to hangs on its own flags, and nothing is known.
+    Nothing,
+    /// The ConfigMap lacks the key: the plugin keeps what it had.
+    Missing(&'a str),
+    /// The plugin refuses the configuration: it keeps what it had, or does not start.
+    Refused(&'a str),
+    /// The configuration.
+    Config(&'a str, &'a PluginConfig),
+}
+
+impl PluginConfigMap {
+    /// Reads the values of a ConfigMap.
+    #[must_use]
+    pub fn read(namespace: &str, name: &str, data: &BTreeMap<String, String>) -> Self {
+        Self {
+            name: format!("{namespace}/{name}"),
+            configs: data
+                .iter()
+                .map(|(key, text)| (key.clone(), read(text)))
+                .collect(),
+        }
+    }
+
+    /// Whether it has the key.
+    #[must_use]
+    pub fn has(&self, key: &str) -> bool {
+        self.configs.contains_key(key)
+    }
+
+    /// What a node's labels lead to.
+    #[must_use]
+    pub fn of<'a>(&'a self, labels: &'a BTreeMap<String, String>) -> Named<'a> {
+        let Some(key) = labels.get(CONFIG_LABEL).filter(|key| !key.is_empty()) else {
+            return Named::Nothing;
+        };
+        match self.configs.get(key) {
+            None => Named::Missing(key),
+            Some(Reading { config: None, .. }) => Named::Refused(key),
+            Some(Reading {
+                config: Some(config), ..
+            }) => Named::Config(key, config),
+        }
+    }
+}

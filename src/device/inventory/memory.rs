@@ -62,7 +62,7 @@ fn expected(device: &DeviceKind, known: &Product) -> Option<Expected> {
         }),
         DeviceKind::Mig(profile) => known.profile(profile).map(|profile| Expected {
             lowest: profile.memory,
-            highest: profile.memory,
+            highest: profile.highest_memory(),
         }),
     }
 }

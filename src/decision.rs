@@ -17,11 +17,14 @@ use crate::units::{Mib, Share};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
+mod configuration;
 mod fixes;
 mod pod;
 mod survey;
 mod whole_device;
 mod workload;
+
+pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
 
 /// What the API server is doing to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -25,8 +25,8 @@ pub mod spec;
 pub(crate) mod tree;
 mod value;
 
-pub(crate) use error::{hint, nearest};
 pub use error::{PolicyError, PolicyErrors};
+pub(crate) use error::{hint, nearest};
 pub use file::Document;
 pub use models::{OwnModels, Stated};
 pub use notice::Notice;
@@ -155,6 +155,20 @@ pub struct DevicePolicy {
     pub mig_config: Option<ConfigMapName>,
 }
 
+impl DevicePolicy {
+    /// The ConfigMaps that the MIG manager can read for a node: the policy's, and the one that the GPU Operator makes from
+    /// the node's own hardware since mig-parted 0.14 (`NODE-mig-config`, in the same namespace).
+    #[must_use]
+    pub fn mig_config_maps(&self, node: &str) -> Vec<ConfigMapName> {
+        let named = self.mig_config.iter().cloned();
+        let own = self.mig_config.iter().map(|named| ConfigMapName {
+            namespace: named.namespace.clone(),
+            name: format!("{node}-mig-config"),
+        });
+        named.chain(own).collect()
+    }
+}
+
 /// A ConfigMap, as a policy names it: `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConfigMapName {
@@ -175,8 +189,11 @@ impl std::str::FromStr for ConfigMapName {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let part = |text: &str| {
-            let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-            let inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+            let edge = |byte: Option<u8>| {
+                byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            };
+            let inner =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
             let bytes = text.as_bytes();
             bytes.len() <= 253
                 && bytes.iter().all(|byte| inner(*byte))

@@ -32,9 +32,6 @@ pub struct Product {
     /// Names that people write into that label by hand.
     #[serde(default)]
     pub aliases: Vec<String>,
-    /// PCI device ids (`0x2330`), as device filters of the MIG manager name them. Not every id of a product is known.
-    #[serde(default)]
-    pub pci_device_ids: Vec<String>,
     /// Value of `nvidia.com/gpu.family`.
     pub architecture: String,
     /// Total that NVML reports.
@@ -178,7 +175,12 @@ impl Catalogue {
     /// This catalogue with further products, which win over those of the same name.
     #[must_use]
     pub fn extended(&self, products: impl IntoIterator<Item = Product>) -> Self {
-        Self::of(products.into_iter().chain(self.products.iter().cloned()).collect())
+        Self::of(
+            products
+                .into_iter()
+                .chain(self.products.iter().cloned())
+                .collect(),
+        )
     }
 
     /// The product of a label's value, suffixes and all: by its GFD name, an alias, NVML's name with blanks, or its id

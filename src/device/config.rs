@@ -6,6 +6,7 @@
 //! `NVIDIA/mig-parted` v0.15.0 (`api/spec/v1`).
 
 mod document;
+pub mod mig;
 pub mod plugin;
 
 pub use document::{Fault, MAX_BYTES};

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::{ConfigMapName, UnknownRule};
 use super::error::{Complaints, hint};
 use super::spec::{
     API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, Spec,
 };
 use super::tree::Step;
+use super::{ConfigMapName, UnknownRule};
 use crate::engine::Engine;
 
 mod models;

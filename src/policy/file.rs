@@ -90,7 +90,8 @@ fn trees(text: &str, source: &Arc<str>) -> Result<Vec<Tree>, PolicyErrors> {
         nodes: 4_000_000,
         depth: None,
     };
-    load(text, &limits).map_err(|Unreadable { message, at }| whole(format!("is no readable YAML: {message}"), at))
+    load(text, &limits)
+        .map_err(|Unreadable { message, at }| whole(format!("is no readable YAML: {message}"), at))
 }
 
 fn read(tree: &Tree, source: &Arc<str>) -> Result<Document, PolicyErrors> {

@@ -49,7 +49,6 @@ fn product(entry: ProductEntry) -> Option<Product> {
         id: name.clone(),
         products: vec![name],
         aliases: entry.aliases.unwrap_or_default(),
-        pci_device_ids: entry.pci_device_ids.unwrap_or_default(),
         architecture: entry.architecture.unwrap_or_default(),
         memory: entry.memory?.0,
         other_memory: entry

@@ -9,10 +9,13 @@ use futures::future::BoxFuture;
 
 use super::metrics::Metrics;
 use crate::admission::Scale;
-use crate::decision::{Operation, Question, Verdict, judge, prepare};
+use crate::configuration::{ConfigMap, Configuration, NodeLabels};
+use crate::decision::{
+    ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration, prepare,
+};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
 
@@ -118,6 +121,16 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
     fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
+
+    /// ConfigMaps that the MIG manager can read for a node; empty where nobody knows.
+    fn mig_config_maps(&self, _node: &NodeLabels) -> Vec<ConfigMapName> {
+        Vec::new()
+    }
+
+    /// Judges what configures GPUs. Nothing is reserved.
+    fn decide_configuration(&self, _question: &ConfigurationQuestion) -> Verdict {
+        Verdict::not_ours()
+    }
 
     /// Gives a reservation back.
     fn release(&self, uid: &str);
@@ -249,6 +262,19 @@ impl Decider for LedgerDecider {
         });
         drop(ledger);
         Decision { verdict, reserved }
+    }
+
+    fn mig_config_maps(&self, node: &NodeLabels) -> Vec<ConfigMapName> {
+        let policies = self.policies.load();
+        policies
+            .for_device(&node.labels)
+            .device
+            .mig_config_maps(&node.name)
+    }
+
+    fn decide_configuration(&self, question: &ConfigurationQuestion) -> Verdict {
+        let around = Surroundings::of(question, &self.lock());
+        judge_configuration(question, &around)
     }
 
     fn release(&self, uid: &str) {
@@ -391,6 +417,44 @@ impl Backend {
         tokio::time::timeout(time, look_up)
             .await
             .unwrap_or_else(|_| Box::new(TooLate))
+    }
+
+    /// Looks up what a question about configuration needs: labels of a ConfigMap's namespace, the MIG manager's ConfigMaps
+    /// of a node. What cannot be read in time is not judged by.
+    pub(super) async fn complete(&self, question: &mut ConfigurationQuestion, time: Duration) {
+        match &question.object {
+            Configuration::ConfigMap(map) => {
+                let look_up = self.look_ups.namespace_labels(&map.namespace);
+                let mut labels = tokio::time::timeout(time, look_up).await.unwrap_or_default();
+                labels.insert("kubernetes.io/metadata.name".to_owned(), map.namespace.clone());
+                question.namespace_labels = labels;
+            }
+            Configuration::Node(node) => {
+                let named = self.decider.mig_config_maps(node);
+                // They are of one namespace, the policy's.
+                let names: BTreeSet<String> = named.iter().map(|map| map.name.clone()).collect();
+                let Some(namespace) = named.first().map(|map| map.namespace.clone()) else {
+                    return;
+                };
+                let look_up = self.look_ups.config_maps(&namespace, &names, true);
+                let Ok(found) = tokio::time::timeout(time, look_up).await else {
+                    return;
+                };
+                let read = names.into_iter().filter_map(|name| {
+                    let LookUp::Found(data) = found.config_map(&namespace, &name) else {
+                        return None;
+                    };
+                    let data = data.clone();
+                    Some(ConfigMap {
+                        namespace: namespace.clone(),
+                        name,
+                        data,
+                        binary: BTreeSet::new(),
+                    })
+                });
+                question.mig = read.collect();
+            }
+        }
     }
 
     /// The question that a change of scale poses; `None` where the workload is not known.

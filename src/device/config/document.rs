@@ -116,6 +116,15 @@ impl<'t> At<'t> {
         }
     }
 
+    /// The field's name, from the root.
+    pub(super) fn field(&self) -> String {
+        path_text(&self.path)
+    }
+
+    pub(super) const fn line(&self) -> Option<u64> {
+        self.line
+    }
+
     pub(super) fn view(&self) -> View<'t> {
         self.tree.view()
     }
@@ -219,18 +228,24 @@ impl<'t> Fields<'t> {
             .map(|(_, value)| value.clone())
     }
 
-    /// Tells of every entry that is none of `known`.
+    /// Every entry that is none of `known`.
+    pub(super) fn others<'f>(&'f self, known: &'f [&str]) -> impl Iterator<Item = (&'t str, At<'t>)> + 'f {
+        self.entries
+            .iter()
+            .filter(move |(key, _)| !known.iter().any(|name| self.is(key, name)))
+            .cloned()
+    }
+
+    /// Tells of every entry that is none of `known`, and therefore without effect.
     pub(super) fn note_others(&self, known: &[&str], faults: &mut Faults) {
-        for (key, value) in &self.entries {
-            if !known.iter().any(|name| self.is(key, name)) {
-                faults.ignore(
-                    value,
-                    format!(
-                        "is no field that the program reads, so it has no effect{}",
-                        hint(key, known)
-                    ),
-                );
-            }
+        for (key, value) in self.others(known) {
+            faults.ignore(
+                &value,
+                format!(
+                    "is no field that the plugin reads, so it has no effect{}",
+                    hint(key, known)
+                ),
+            );
         }
     }
 }

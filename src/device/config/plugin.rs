@@ -10,8 +10,8 @@ mod flags;
 mod map;
 mod sharing;
 
-pub use map::{CONFIG_LABEL, Named, PluginConfigMap};
 pub(crate) use flags::Word;
+pub use map::{CONFIG_LABEL, Named, PluginConfigMap};
 pub use sharing::MOST_MPS_CLIENTS;
 
 /// How MIG devices are offered.
@@ -164,7 +164,10 @@ pub fn is_meant(text: &str) -> bool {
             ["timeslicing", "mps"].contains(&key.to_ascii_lowercase().as_str())
         })
     });
-    sharing || fields.get("flags").is_some_and(|flags| flags::are_of_plugin(&flags))
+    sharing
+        || fields
+            .get("flags")
+            .is_some_and(|flags| flags::are_of_plugin(&flags))
 }
 
 fn config(root: &At<'_>, faults: &mut Faults) -> Option<PluginConfig> {

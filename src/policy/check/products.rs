@@ -52,17 +52,6 @@ pub(super) fn check(products: &[ProductEntry], complaints: &mut Complaints<'_>) 
                 "is 0: leave it out for 48, or write 16",
             );
         }
-        for (at, id) in entry.pci_device_ids.iter().flatten().enumerate() {
-            let digits = id
-                .strip_prefix("0x")
-                .filter(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
-            if digits.is_none() {
-                complaints.add(
-                    &below(&key(&path, "pciDeviceIds"), Step::Item(at)),
-                    format!("{id:?} is no PCI device id such as 0x2330"),
-                );
-            }
-        }
         for name in entry.product.iter().chain(entry.aliases.iter().flatten()) {
             let before = *seen.entry(name.trim().to_ascii_lowercase()).or_insert(index);
             if before != index {
@@ -78,6 +67,17 @@ pub(super) fn check(products: &[ProductEntry], complaints: &mut Complaints<'_>) 
 }
 
 fn check_mig(mig: &Mig, total: Mib, path: &[Step], complaints: &mut Complaints<'_>) {
+    for (index, id) in mig.device_ids.iter().enumerate() {
+        let digits = id
+            .strip_prefix("0x")
+            .filter(|digits| digits.len() == 4 && digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        if digits.is_none() {
+            complaints.add(
+                &below(&key(path, "deviceIds"), Step::Item(index)),
+                format!("{id:?} is no PCI device id such as 0x2330"),
+            );
+        }
+    }
     for (index, profile) in mig.profiles.iter().enumerate() {
         let path = below(&key(path, "profiles"), Step::Item(index));
         let name = &profile.name;

@@ -13,8 +13,6 @@ pub struct ProductEntry {
     pub product: Option<String>,
     /// Other values of that label for the same GPU.
     pub aliases: Option<Vec<String>>,
-    /// PCI device ids (`0x2330`), as device filters of the MIG manager name them.
-    pub pci_device_ids: Option<Vec<String>>,
     /// Value of the label `nvidia.com/gpu.family`.
     pub architecture: Option<String>,
     /// Total that NVML reports.

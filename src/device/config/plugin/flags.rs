@@ -122,13 +122,12 @@ pub(super) fn read(flags: &At<'_>, faults: &mut Faults) -> Flags {
         return read;
     }
     let fields = Fields::of_structure(flags);
-    read.mig_strategy =
-        word(&fields, "migStrategy", Word::MigStrategy, faults).and_then(|word| match word {
-            "none" => Some(MigStrategy::None),
-            "single" => Some(MigStrategy::Single),
-            "mixed" => Some(MigStrategy::Mixed),
-            _ => None,
-        });
+    read.mig_strategy = word(&fields, "migStrategy", Word::MigStrategy, faults).and_then(|word| match word {
+        "none" => Some(MigStrategy::None),
+        "single" => Some(MigStrategy::Single),
+        "mixed" => Some(MigStrategy::Mixed),
+        _ => None,
+    });
     word(
         &fields,
         "deviceDiscoveryStrategy",

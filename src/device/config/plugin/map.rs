@@ -1,8 +1,9 @@
 //! The device plugin's ConfigMap: one configuration per key, and the label by which a node names its key.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{PluginConfig, Reading, read};
+use super::{PluginConfig, Reading, is_meant, read};
+use crate::configuration::ConfigMap;
 
 /// The label by which a node names its configuration.
 pub const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -13,12 +14,14 @@ pub struct PluginConfigMap {
     /// `NAMESPACE/NAME`, for messages.
     pub name: String,
     configs: BTreeMap<String, Reading>,
+    /// Keys whose values are not read.
+    binary: BTreeSet<String>,
 }
 
 /// What the label of a node leads to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named<'a> {
-    /// No label: what the plugin falls back to hangs on its own flags, and nothing is known.
+    /// No label, and what the plugin falls back to hangs on its own flags; or a value that is not read. Nothing is known.
     Nothing,
     /// The ConfigMap lacks the key: the plugin keeps what it had.
     Missing(&'a str),
@@ -31,14 +34,25 @@ pub enum Named<'a> {
 impl PluginConfigMap {
     /// Reads the values of a ConfigMap.
     #[must_use]
-    pub fn read(namespace: &str, name: &str, data: &BTreeMap<String, String>) -> Self {
+    pub fn read(map: &ConfigMap) -> Self {
         Self {
-            name: format!("{namespace}/{name}"),
-            configs: data
+            name: format!("{}/{}", map.namespace, map.name),
+            configs: map
+                .data
                 .iter()
                 .map(|(key, text)| (key.clone(), read(text)))
                 .collect(),
+            binary: map.binary.clone(),
         }
+    }
+
+    /// The same of a ConfigMap that nobody names: `None` where none of its values is meant for the device plugin.
+    #[must_use]
+    pub fn recognized(map: &ConfigMap) -> Option<Self> {
+        map.data
+            .values()
+            .any(|text| is_meant(text))
+            .then(|| Self::read(map))
     }
 
     /// Whether it has the key.
@@ -54,6 +68,7 @@ impl PluginConfigMap {
             return Named::Nothing;
         };
         match self.configs.get(key) {
+            None if self.binary.contains(key) => Named::Nothing,
             None => Named::Missing(key),
             Some(Reading { config: None, .. }) => Named::Refused(key),
             Some(Reading {

@@ -16,11 +16,7 @@ fn faults(text: &str) -> Vec<String> {
                 fault.message
             );
             let line = fault.line.map_or("-".to_owned(), |line| line.to_string());
-            format!(
-                "{line} {}{}",
-                fault.field,
-                if fault.refused { "!" } else { "" }
-            )
+            format!("{line} {}{}", fault.field, if fault.refused { "!" } else { "" })
         })
         .collect()
 }
@@ -51,7 +47,13 @@ fn what_the_plugin_accepts_is_read() {
     assert_eq!(config.sharing_of("nvidia.com/mig-2g.20gb"), Sharing::Exclusive);
     assert!(!config.shared.unwrap().fail_requests_greater_than_one);
     // Empty is v1 with nothing shared.
-    for text in ["", "version: v1", "version: \"\"\n", "flags: null\nsharing: null\n", "{}"] {
+    for text in [
+        "",
+        "version: v1",
+        "version: \"\"\n",
+        "flags: null\nsharing: null\n",
+        "{}",
+    ] {
         assert_eq!(faults_of(text), [] as [String; 0], "{text}");
         assert_eq!(read(text).config.unwrap().shared, None);
     }
@@ -77,7 +79,10 @@ fn what_the_plugin_refuses_is_refused_at_its_line() {
         ("version: [v1", "1 !"),
         ("version: v1\n---\nversion: v1\n", "- !"),
         ("flags: {migStrategy: multi}", "1 flags.migStrategy!"),
-        ("flags:\n  failOnInitError: \"false\"\n", "2 flags.failOnInitError!"),
+        (
+            "flags:\n  failOnInitError: \"false\"\n",
+            "2 flags.failOnInitError!",
+        ),
         (
             "flags: {plugin: {deviceListStrategy: env}}",
             "1 flags.plugin.deviceListStrategy!",
@@ -125,11 +130,17 @@ fn what_the_plugin_refuses_is_refused_at_its_line() {
             "5 sharing.timeSlicing.resources[0]!",
         ),
         (
-            &shared("timeSlicing", &format!("{{name: {}, replicas: 4}}", "a".repeat(60))),
+            &shared(
+                "timeSlicing",
+                &format!("{{name: {}, replicas: 4}}", "a".repeat(60)),
+            ),
             "5 sharing.timeSlicing.resources[0].name!",
         ),
         (
-            &shared("timeSlicing", "{name: nvidia.com/gpu, replicas: 4, devices: some}"),
+            &shared(
+                "timeSlicing",
+                "{name: nvidia.com/gpu, replicas: 4, devices: some}",
+            ),
             "5 sharing.timeSlicing.resources[0].devices!",
         ),
         (
@@ -236,11 +247,18 @@ fn hostile_documents_end_soon_with_one_fault() {
     );
     let deep = format!("sharing: {}", "{a: ".repeat(5_000));
     let long = format!("sharing: {{timeSlicing: {{x: {}}}}}", "y".repeat(MAX_BYTES_HERE));
-    let many = format!("sharing:\n  timeSlicing:\n    resources:\n{}", "    - {}\n".repeat(50_000));
+    let many = format!(
+        "sharing:\n  timeSlicing:\n    resources:\n{}",
+        "    - {}\n".repeat(50_000)
+    );
     for text in [bomb, deep, long, many] {
         let reading = read(&text);
         assert!(reading.config.is_none());
-        assert!((1..=20).contains(&reading.faults.len()), "{}", reading.faults.len());
+        assert!(
+            (1..=20).contains(&reading.faults.len()),
+            "{}",
+            reading.faults.len()
+        );
         let _ = is_meant(&text);
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::configuration::{ConfigMap, Configuration, NodeLabels};
-use crate::device::config::mig;
+use crate::device::config::Document;
 use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
 use crate::engine::{LookUp, Sources};
@@ -235,7 +235,8 @@ impl Snapshot {
         if !found.is_empty() {
             return found;
         }
-        let holds = |map: &&ConfigMap| map.data.values().any(|text| mig::is_meant(text));
+        let is_mig = |text: &String| matches!(Document::read(text), Some(Document::Mig(_)));
+        let holds = |map: &&ConfigMap| map.data.values().any(is_mig);
         self.config_maps.values().filter(holds).cloned().collect()
     }
 

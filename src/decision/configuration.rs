@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Operation, Verdict};
 use crate::configuration::{ConfigMap, Configuration};
-use crate::device::config::{Fault, mig, plugin};
+use crate::device::config::{Document, Fault, plugin};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short, shortened};
 use crate::policy::{Policy, PolicyRef};
 
@@ -116,27 +116,25 @@ fn of_config_map(map: &ConfigMap, around: &Surroundings) -> Option<Vec<Finding>>
     let named = plugin_map::is_named(map, around);
     let mut products = None;
     for (key, text) in &map.data {
-        if mig::is_meant(text) {
-            ours = true;
-            let products = products.get_or_insert_with(|| Products::of(around));
-            let reading = mig::read(text);
-            findings.extend(
-                reading
-                    .faults
-                    .iter()
-                    .map(|fault| of_fault(Code::Vg601, key, fault)),
-            );
-            findings.extend(geometry::findings(key, &reading, products));
-        } else if named || plugin::is_meant(text) {
-            ours = true;
-            let reading = plugin::read(text);
-            findings.extend(
-                reading
-                    .faults
-                    .iter()
-                    .map(|fault| of_fault(Code::Vg602, key, fault)),
-            );
-            findings.extend(plugin_map::on_nodes(map, key, &reading, around));
+        let document = match Document::read(text) {
+            None if named => Some(Document::Plugin(plugin::read(text))),
+            document => document,
+        };
+        match document {
+            Some(Document::Mig(reading)) => {
+                ours = true;
+                let products = products.get_or_insert_with(|| Products::of(around));
+                let faults = reading.faults.iter();
+                findings.extend(faults.map(|fault| of_fault(Code::Vg601, key, fault)));
+                findings.extend(geometry::findings(key, &reading, products));
+            }
+            Some(Document::Plugin(reading)) => {
+                ours = true;
+                let faults = reading.faults.iter();
+                findings.extend(faults.map(|fault| of_fault(Code::Vg602, key, fault)));
+                findings.extend(plugin_map::on_nodes(map, key, &reading, around));
+            }
+            None => {}
         }
     }
     ours.then_some(findings)

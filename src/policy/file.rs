@@ -89,9 +89,10 @@ fn trees(text: &str, source: &Arc<str>) -> Result<Vec<Tree>, PolicyErrors> {
         documents: MAX_DOCUMENTS,
         nodes: 4_000_000,
         depth: None,
+        repeated: None,
     };
     load(text, &limits)
-        .map_err(|Unreadable { message, at }| whole(format!("is no readable YAML: {message}"), at))
+        .map_err(|Unreadable { message, at, .. }| whole(format!("is no readable YAML: {message}"), at))
 }
 
 fn read(tree: &Tree, source: &Arc<str>) -> Result<Document, PolicyErrors> {

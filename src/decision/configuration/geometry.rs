@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use super::{Surroundings, finding};
 use crate::device::catalogue::{Catalogue, Product};
 use crate::device::config::mig::{DeviceId, MigConfig, MigEntry, Reading};
-use crate::finding::{Code, Finding, Severity, short, shortened};
-use crate::mig::Geometry;
+use crate::finding::{Code, Finding, Number, Severity, short, shortened};
+use crate::mig::{Geometry, Impossible};
 
 /// Findings of one document.
 const MOST: usize = 20;
@@ -107,35 +107,58 @@ fn asked(entry: &MigEntry) -> String {
     shortened(&parts.join(" + "), LONGEST_LIST)
 }
 
-fn places(geometry: &Geometry, entry: &MigEntry) -> Result<(), String> {
+fn places(geometry: &Geometry, entry: &MigEntry) -> Result<(), Impossible> {
     let asked = entry.profiles.iter().map(|(name, count)| (name.as_str(), *count));
-    geometry
-        .place(asked)
-        .map(|_| ())
-        .map_err(|reason| reason.to_string())
+    geometry.place(asked).map(|_| ())
+}
+
+/// Why a product cannot be cut as an entry says: the first reason in a sentence, and all of them.
+#[derive(Clone, Debug)]
+pub(super) struct Refusal {
+    pub(super) sentence: String,
+    pub(super) reasons: Vec<String>,
+    /// What the product can be cut as instead, as `mig-devices` writes it: most of what was asked.
+    pub(super) instead: Option<String>,
 }
 
 /// Why a product cannot be cut as an entry says; `None` where it can.
-pub(super) fn refusal(product: &Product, entry: &MigEntry) -> Option<String> {
+pub(super) fn refusal(product: &Product, entry: &MigEntry) -> Option<Refusal> {
     if !entry.enabled || entry.profiles.is_empty() {
         return None;
     }
-    match Geometry::of(product) {
-        None => Some(format!(
-            "{} cannot be cut as {}: it has no MIG",
-            short(&product.id),
-            asked(entry)
-        )),
+    let (reasons, instead): (Vec<String>, _) = match Geometry::of(product) {
+        None => (vec!["it has no MIG".to_owned()], None),
         Some(geometry) => {
-            let reason = places(&geometry, entry).err()?;
-            Some(format!(
-                "{} cannot be cut as {}: {}",
-                short(&product.id),
-                asked(entry),
-                shortened(&reason, LONGEST_REASON)
-            ))
+            let impossible = places(&geometry, entry).err()?;
+            let reasons = impossible.reasons.iter().map(ToString::to_string).collect();
+            (reasons, alternative(&geometry, entry))
         }
-    }
+    };
+    let first = reasons.first().map(String::as_str).unwrap_or_default();
+    Some(Refusal {
+        sentence: format!(
+            "{} cannot be cut as {}: {}",
+            short(&product.id),
+            asked(entry),
+            shortened(first, LONGEST_REASON)
+        ),
+        reasons,
+        instead,
+    })
+}
+
+/// One profile smaller, else some instances less.
+fn alternative(geometry: &Geometry, entry: &MigEntry) -> Option<String> {
+    let asked = || entry.profiles.iter().map(|(name, count)| (name.as_str(), *count));
+    let layout = geometry
+        .with_one_smaller(asked())
+        .or_else(|| geometry.without_some(asked()))?;
+    let counts: Vec<String> = layout
+        .counts()
+        .iter()
+        .map(|(name, count)| format!("{name}: {count}"))
+        .collect();
+    Some(format!("{{{}}}", counts.join(", ")))
 }
 
 /// What an entry comes to.
@@ -145,7 +168,7 @@ enum Outcome<'p> {
     /// Only these products, none of them in the cluster, can hold it.
     Foreign(Vec<&'p str>),
     /// No GPU can.
-    Impossible(String),
+    Impossible(Refusal),
 }
 
 /// The findings of a document.
@@ -162,9 +185,13 @@ pub(super) fn findings(key: &str, reading: &Reading, products: &Products<'_>) ->
     for (config, entry) in cutting {
         let set = (entry.filter.as_slice(), entry.profiles.as_slice());
         if sets.len() >= MOST_SETS && !sets.contains_key(&set) {
-            let why = format!(
-                "more than {MOST_SETS} different sets of profiles; it and what follows is not judged"
-            );
+            let why = Refusal {
+                sentence: format!(
+                    "more than {MOST_SETS} different sets of profiles; it and what follows is not judged"
+                ),
+                reasons: Vec::new(),
+                instead: None,
+            };
             findings.push(invalid(key, config, entry, &why).with_severity(Severity::Warning));
             break;
         }
@@ -183,14 +210,29 @@ pub(super) fn findings(key: &str, reading: &Reading, products: &Products<'_>) ->
     findings
 }
 
-fn invalid(key: &str, config: &MigConfig, entry: &MigEntry, why: &str) -> Finding {
-    finding(
+fn invalid(key: &str, config: &MigConfig, entry: &MigEntry, why: &Refusal) -> Finding {
+    let finding = finding(
         Code::Vg601,
         key,
         entry.line,
         &entry.field,
-        format!("configuration {:?}: {why}", short(&config.name)),
-    )
+        format!("configuration {:?}: {}", short(&config.name), why.sentence),
+    );
+    tell_all(finding, why)
+}
+
+/// Further reasons below the first.
+pub(super) fn tell_all(finding: Finding, why: &Refusal) -> Finding {
+    let rest = why.reasons.iter().skip(1);
+    let finding = rest.fold(finding, |finding, reason| {
+        finding.detail(format!("also: {reason}"))
+    });
+    match &why.instead {
+        Some(instead) => finding
+            .number("instead", Number::Text(instead.clone()))
+            .detail(format!("one GPU can have mig-devices: {instead}")),
+        None => finding,
+    }
 }
 
 fn outcome<'p>(entry: &MigEntry, products: &'p Products<'_>) -> Outcome<'p> {
@@ -229,21 +271,33 @@ fn outcome<'p>(entry: &MigEntry, products: &'p Products<'_>) -> Outcome<'p> {
     Outcome::Impossible(reason(entry, &here, &matching))
 }
 
-/// Why, told of a product of the cluster, else of the one that knows most of the profiles.
-fn reason(entry: &MigEntry, here: &[&Known<'_>], matching: &[&Known<'_>]) -> String {
-    let knows = |known: &&&Known<'_>| {
-        known.geometry.as_ref().map_or(0, |geometry| {
+/// Why, told of a product of the cluster, else of the one that comes nearest: it knows most of the profiles, and can have most
+/// instances of them.
+fn reason(entry: &MigEntry, here: &[&Known<'_>], matching: &[&Known<'_>]) -> Refusal {
+    let nearness = |known: &&&Known<'_>| {
+        let profiles = || {
             let names = entry.profiles.iter();
-            names.filter(|(name, _)| geometry.profile(name).is_some()).count() + 1
-        })
+            names.filter_map(|(name, _)| known.geometry.as_ref()?.profile(name))
+        };
+        let most: u32 = profiles().map(|profile| profile.max_count).sum();
+        (known.geometry.is_some(), profiles().count(), most)
     };
-    let of_cluster = here.iter().max_by_key(knows);
-    let example = of_cluster
-        .filter(|known| known.geometry.is_some())
-        // Of equals the first.
-        .or_else(|| matching.iter().rev().max_by_key(knows))
-        .and_then(|known| refusal(known.product, entry));
-    example.unwrap_or_else(|| format!("no GPU can be cut as {}", asked(entry)))
+    // Of equals the first.
+    let nearest = |among: &[&Known<'_>]| {
+        let nearest = among.iter().rev().max_by_key(nearness)?;
+        refusal(nearest.product, entry)
+    };
+    nearest(here)
+        .or_else(|| nearest(matching))
+        .unwrap_or_else(|| no_gpu(entry))
+}
+
+fn no_gpu(entry: &MigEntry) -> Refusal {
+    Refusal {
+        sentence: format!("no GPU can be cut as {}", asked(entry)),
+        reasons: Vec::new(),
+        instead: None,
+    }
 }
 
 /// A document of which no entry fits the cluster. Where one product could hold all of it, it was meant for that one;
@@ -265,24 +319,18 @@ fn meant_for_others(
             .iter()
             .map(|(config, entry, _)| invalid(key, config, entry, &reason_here(entry, &here)))
             .collect(),
-        None => vec![
-            invalid(
-                key,
-                config,
-                entry,
-                &format!(
-                    "{}; nor does any other configuration here fit a GPU of the cluster",
-                    reason_here(entry, &here)
-                ),
-            )
-            .with_severity(Severity::Warning),
-        ],
+        None => {
+            let mut why = reason_here(entry, &here);
+            why.sentence
+                .push_str("; nor does any other configuration here fit a GPU of the cluster");
+            vec![invalid(key, config, entry, &why).with_severity(Severity::Warning)]
+        }
     }
 }
 
 /// Why the GPUs of the cluster cannot hold an entry.
-fn reason_here(entry: &MigEntry, here: &[&Known<'_>]) -> String {
+fn reason_here(entry: &MigEntry, here: &[&Known<'_>]) -> Refusal {
     here.iter()
         .find_map(|known| refusal(known.product, entry))
-        .unwrap_or_else(|| format!("no GPU of the cluster can be cut as {}", asked(entry)))
+        .unwrap_or_else(|| no_gpu(entry))
 }

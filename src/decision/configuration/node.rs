@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::geometry::{has_id, refusal};
+use super::geometry::{has_id, refusal, tell_all};
 use super::{Surroundings, names};
 use crate::configuration::{ConfigMap, NodeLabels};
 use crate::device::catalogue::ProductLabel;
+use crate::device::config::Document;
 use crate::device::config::mig::{self, CONFIG_LABEL, MigConfig};
 use crate::finding::{Code, FieldPath, Finding, Number, short};
 use crate::policy::hint;
@@ -48,8 +49,10 @@ fn of_name(
     let readings: Vec<mig::Reading> = maps
         .iter()
         .flat_map(|map| map.data.values())
-        .filter(|text| mig::is_meant(text))
-        .map(|text| mig::read(text))
+        .filter_map(|text| match Document::read(text) {
+            Some(Document::Mig(reading)) => Some(reading),
+            _ => None,
+        })
         .collect();
     if readings.is_empty() {
         return Vec::new();
@@ -110,11 +113,12 @@ fn of_config(
         .iter()
         .filter(|entry| entry.filter.is_empty() || entry.filter.iter().any(|id| has_id(product, *id)));
     let why = entries.into_iter().find_map(|entry| refusal(product, entry))?;
-    Some(Finding::new(
+    let finding = Finding::new(
         Code::Vg601,
         path.clone(),
-        format!("{CONFIG_LABEL} is {:?}: {why}", short(&config.name)),
-    ))
+        format!("{CONFIG_LABEL} is {:?}: {}", short(&config.name), why.sentence),
+    );
+    Some(tell_all(finding, &why))
 }
 
 /// VG604: pods that use the GPUs which are to be cut anew.

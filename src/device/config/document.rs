@@ -6,8 +6,10 @@ use crate::policy::tree::{Limits, Step, Tree, Unreadable, View, load, path_text}
 
 /// Largest document; the API server keeps no larger ConfigMap.
 pub const MAX_BYTES: usize = 1 << 20;
-/// Values of one document, those that aliases repeat included.
-const MAX_NODES: usize = 100_000;
+/// Values of one document, those that aliases repeat included. The largest that are shipped have some 1,500.
+const MAX_NODES: usize = 20_000;
+/// Events that aliases may add.
+const MAX_REPEATED: usize = 10_000;
 /// Levels of nesting.
 const MAX_DEPTH: usize = 32;
 /// Faults that are told of one document; the first ones are.
@@ -90,12 +92,26 @@ pub(super) fn read(text: &str) -> Result<Option<Tree>, Fault> {
         documents: 2,
         nodes: MAX_NODES,
         depth: Some(MAX_DEPTH),
+        repeated: Some(MAX_REPEATED),
     };
-    let mut trees = load(text, &limits).map_err(|Unreadable { message, at }| {
-        whole(
-            at.map(|at| at.line),
-            format!("is no readable YAML: {}", shortened(&message, 120)),
-        )
+    let mut trees = load(text, &limits).map_err(|error| {
+        let Unreadable {
+            message,
+            at,
+            too_large,
+        } = error;
+        let line = at.map(|at| at.line);
+        if too_large {
+            // Its program may well read it; we do not.
+            return Fault {
+                refused: false,
+                ..whole(
+                    line,
+                    format!("holds more than {MAX_NODES} values, and is not judged: split it"),
+                )
+            };
+        }
+        whole(line, format!("is no readable YAML: {}", shortened(&message, 120)))
     })?;
     match trees.len() {
         0 => Ok(None),

@@ -3,7 +3,7 @@
 //! mig-parted refuses what it does not know, so every [`Fault`] here is one for which it refuses the whole document.
 //! Source: `NVIDIA/mig-parted` v0.15.0, `api/spec/v1/spec.go`.
 
-use super::document::{At, Fault, Faults, Fields, read as read_document};
+use super::document::{At, Fault, Faults, Fields};
 use crate::finding::short;
 use crate::mig::ProfileName;
 use crate::policy::hint;
@@ -75,39 +75,30 @@ pub struct Reading {
     pub faults: Vec<Fault>,
 }
 
-/// Whether a text is meant to be such a document. Of a text that is no YAML the words decide.
-#[must_use]
-pub fn is_meant(text: &str) -> bool {
-    if !text.contains("mig-configs") {
-        return false;
-    }
-    match read_document(text) {
-        Ok(Some(tree)) => Fields::of_map(&At::root(&tree)).get("mig-configs").is_some(),
-        Ok(None) => false,
-        Err(_) => text
-            .lines()
-            .any(|line| line.trim_end().trim_matches('"') == "mig-configs:"),
+impl Reading {
+    /// Of a text that cannot be read.
+    pub(super) fn unreadable(fault: Fault) -> Self {
+        Self {
+            configs: Vec::new(),
+            names: Vec::new(),
+            faults: vec![fault],
+        }
     }
 }
 
-/// Reads a document.
-#[must_use]
-pub fn read(text: &str) -> Reading {
+/// Whether a document is meant for the MIG manager.
+pub(super) fn is_meant(root: &At<'_>) -> bool {
+    Fields::of_map(root).get("mig-configs").is_some()
+}
+
+pub(super) fn of(root: &At<'_>) -> Reading {
     let mut reading = Reading {
         configs: Vec::new(),
         names: Vec::new(),
         faults: Vec::new(),
     };
-    let tree = match read_document(text) {
-        Ok(Some(tree)) => tree,
-        Ok(None) => return reading,
-        Err(fault) => {
-            reading.faults.push(fault);
-            return reading;
-        }
-    };
     let mut faults = Faults::default();
-    document(&At::root(&tree), &mut reading, &mut faults);
+    document(root, &mut reading, &mut faults);
     reading.faults = faults.into_vec();
     reading
 }
@@ -350,6 +341,14 @@ fn profiles(devices: &At<'_>, faults: &mut Faults) -> Option<Vec<(String, u32)>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::device::config::Document;
+
+    fn read(text: &str) -> Reading {
+        match Document::read(text) {
+            Some(Document::Mig(reading)) => reading,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
 
     const RIGHT: &str = "version: v1\nmig-configs:\n  all-disabled:\n  - devices: all\n    mig-enabled: false\n  split:\n  \
                          - device-filter: [\"0x233010DE\", \"0x20B210DE\"]\n    devices: [0, 1]\n    mig-enabled: true\n    \
@@ -358,7 +357,6 @@ mod tests {
 
     #[test]
     fn a_right_document_is_read() {
-        assert!(is_meant(RIGHT));
         let Reading {
             configs,
             names,
@@ -436,7 +434,6 @@ mod tests {
                 "mig-configs.a[0].device-filter[0]",
             ),
         ] {
-            assert!(is_meant(&text), "{text}");
             let Reading { configs, faults, .. } = read(&text);
             let fields: Vec<&str> = faults.iter().map(|fault| fault.field.as_str()).collect();
             assert_eq!(fields, [field], "{text}");
@@ -445,7 +442,5 @@ mod tests {
         }
         let broken = read("version: v1\nmig-configs:\n  a: [\n");
         assert_eq!(broken.faults.len(), 1);
-        assert!(is_meant("version: v1\nmig-configs:\n  a: [\n"));
-        assert!(!is_meant("# mig-configs: see below\nx: 1") && !is_meant(""));
     }
 }

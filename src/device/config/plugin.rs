@@ -115,30 +115,36 @@ pub struct Reading {
     pub faults: Vec<Fault>,
 }
 
+impl Reading {
+    /// Of a text that cannot be read.
+    pub(super) fn unreadable(fault: Fault) -> Self {
+        Self {
+            config: None,
+            faults: vec![fault],
+        }
+    }
+}
+
 /// Reads a document. An empty one configures nothing and is right.
 #[must_use]
 pub fn read(text: &str) -> Reading {
-    let tree = match read_document(text) {
-        Ok(Some(tree)) => tree,
-        Ok(None) => {
-            return Reading {
-                config: Some(PluginConfig {
-                    mig_strategy: None,
-                    allocation: AllocationPolicy::Distributed,
-                    shared: None,
-                }),
-                faults: Vec::new(),
-            };
-        }
-        Err(fault) => {
-            return Reading {
-                config: None,
-                faults: vec![fault],
-            };
-        }
-    };
+    match read_document(text) {
+        Ok(Some(tree)) => of(&At::root(&tree)),
+        Ok(None) => Reading {
+            config: Some(PluginConfig {
+                mig_strategy: None,
+                allocation: AllocationPolicy::Distributed,
+                shared: None,
+            }),
+            faults: Vec::new(),
+        },
+        Err(fault) => Reading::unreadable(fault),
+    }
+}
+
+pub(super) fn of(root: &At<'_>) -> Reading {
     let mut faults = Faults::default();
-    let config = config(&At::root(&tree), &mut faults);
+    let config = config(root, &mut faults);
     let refused = faults.refused();
     Reading {
         config: config.filter(|_| !refused),
@@ -146,18 +152,9 @@ pub fn read(text: &str) -> Reading {
     }
 }
 
-/// Whether a text is meant to be a device plugin's configuration: it shares by time-slicing or MPS, or sets flags of the
-/// plugin. Of a text that is no YAML the words decide.
-#[must_use]
-pub fn is_meant(text: &str) -> bool {
-    // Most values of most ConfigMaps have none of these words.
-    if !["sharing", "flags"].iter().any(|word| text.contains(word)) {
-        return false;
-    }
-    let Ok(Some(tree)) = read_document(text) else {
-        return text.contains("sharing:") && (text.contains("timeSlicing:") || text.contains("mps:"));
-    };
-    let fields = Fields::of_structure(&At::root(&tree));
+/// Whether a document is meant for the device plugin.
+pub(super) fn is_meant(root: &At<'_>) -> bool {
+    let fields = Fields::of_structure(root);
     let sharing = fields.get("sharing").is_some_and(|sharing| {
         sharing.entries().iter().any(|(key, _)| {
             let key: String = key.chars().filter(char::is_ascii_alphanumeric).collect();

@@ -1,6 +1,7 @@
 //! From YAML text to trees, within limits.
 
-use serde_saphyr::{NonFiniteFloatPolicy, budget::Budget, options};
+use serde_saphyr::budget::{Budget, BudgetBreach};
+use serde_saphyr::{Error, NonFiniteFloatPolicy, options};
 
 use super::{Position, Tree};
 
@@ -12,6 +13,8 @@ pub(crate) struct Limits {
     pub(crate) nodes: usize,
     /// Levels of nesting; `None` leaves it to the parser.
     pub(crate) depth: Option<usize>,
+    /// Events that aliases may add; `None` leaves it to the parser.
+    pub(crate) repeated: Option<usize>,
 }
 
 /// Why a text gives no tree.
@@ -21,6 +24,8 @@ pub(crate) struct Unreadable {
     pub(crate) message: String,
     /// Where the parser gave up, where it says so.
     pub(crate) at: Option<Position>,
+    /// Whether it is only larger than [`Limits::nodes`].
+    pub(crate) too_large: bool,
 }
 
 /// The documents of a text; an empty text has none.
@@ -32,19 +37,29 @@ pub(crate) fn load(text: &str, limits: &Limits) -> Result<Vec<Tree>, Unreadable>
     if let Some(depth) = limits.depth {
         budget.max_depth = depth;
     }
-    let options = options! {
+    let mut options = options! {
         budget: Some(budget),
         with_snippet: false,
         // `off` and `yes` are words, and `.nan` is told to whoever wrote it, with the name of the field.
         strict_booleans: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
     };
+    if let Some(repeated) = limits.repeated {
+        options.alias_limits = serde_saphyr::alias_limits! { max_total_replayed_events: repeated };
+    }
     serde_saphyr::from_multiple_with_options::<Tree>(text, options).map_err(|error| {
         let at = error.location().filter(|location| location.line() > 0);
         let at = at.map(|location| Position {
             line: location.line(),
             column: location.column(),
         });
+        let too_large = matches!(
+            error.without_snippet(),
+            Error::Budget {
+                breach: BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. },
+                ..
+            }
+        );
         let message = error.without_snippet().to_string();
         // The place is told apart from the message, and the parser's options are not the reader's.
         let message = message.split(" at line ").next().unwrap_or_default();
@@ -55,6 +70,7 @@ pub(crate) fn load(text: &str, limits: &Limits) -> Result<Vec<Tree>, Unreadable>
         Unreadable {
             message: message.to_owned(),
             at,
+            too_large,
         }
     })
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{PluginConfig, Reading, is_meant, read};
+use super::{PluginConfig, Reading, read};
 use crate::configuration::ConfigMap;
+use crate::device::config::Document;
 
 /// The label by which a node names its configuration.
 pub const CONFIG_LABEL: &str = "nvidia.com/device-plugin.config";
@@ -49,10 +50,8 @@ impl PluginConfigMap {
     /// The same of a ConfigMap that nobody names: `None` where none of its values is meant for the device plugin.
     #[must_use]
     pub fn recognized(map: &ConfigMap) -> Option<Self> {
-        map.data
-            .values()
-            .any(|text| is_meant(text))
-            .then(|| Self::read(map))
+        let is_plugin = |text: &String| matches!(Document::read(text), Some(Document::Plugin(_)));
+        map.data.values().any(is_plugin).then(|| Self::read(map))
     }
 
     /// Whether it has the key.

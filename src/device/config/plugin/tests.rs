@@ -211,31 +211,6 @@ fn what_has_no_effect_is_told_and_the_rest_is_used() {
 }
 
 #[test]
-fn only_what_is_meant_for_the_plugin_is_taken_for_it() {
-    for text in [
-        "version: v1\nsharing:\n  timeSlicing: {}\n",
-        "{\"version\": \"v1\", \"sharing\": {\"mps\": {}}}",
-        "sharing: {time-slicing: {}}",
-        "flags: {migStrategy: none}",
-        // Broken, and still meant.
-        "version: v1\nsharing:\n  timeSlicing: [\n",
-    ] {
-        assert!(is_meant(text), "{text}");
-    }
-    for text in [
-        "",
-        "version: v1",
-        "sharing: enabled",
-        "version: v1\nsharing: {enabled: true}",
-        "# sharing: of memory\nflags: {verbose: true}",
-        "flags: [migStrategy]",
-        "sharing: [",
-    ] {
-        assert!(!is_meant(text), "{text}");
-    }
-}
-
-#[test]
 fn hostile_documents_end_soon_with_one_fault() {
     let bomb = format!(
         "a: &a [x,x,x,x,x,x,x,x,x,x]\n{}sharing: {{timeSlicing: *i}}\n",
@@ -259,7 +234,6 @@ fn hostile_documents_end_soon_with_one_fault() {
             "{}",
             reading.faults.len()
         );
-        let _ = is_meant(&text);
     }
 }
 

@@ -80,7 +80,7 @@ fn of_name(
             Code::Vg603,
             path.clone(),
             format!(
-                "{CONFIG_LABEL} is {:?}, which is no configuration of ConfigMap {}{near}",
+                "{CONFIG_LABEL} is {:?}, which names nothing{near} (ConfigMap {})",
                 short(name),
                 names(&shown)
             ),

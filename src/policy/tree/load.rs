@@ -40,6 +40,7 @@ pub(crate) fn load(text: &str, limits: &Limits) -> Result<Vec<Tree>, Unreadable>
     let mut options = options! {
         budget: Some(budget),
         with_snippet: false,
+        emit_comments: false,
         // `off` and `yes` are words, and `.nan` is told to whoever wrote it, with the name of the field.
         strict_booleans: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,

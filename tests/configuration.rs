@@ -720,7 +720,6 @@ fn a_policy_extends_the_catalogue() {
         ("{product: A}", "memoryMiB"),
         ("{memoryMiB: 4}", "product"),
         ("{product: A, memoryMiB: 0}", "is 0"),
-        ("{product: A, memoryMiB: 4, cudaTotalMiB: 5}", "above memoryMiB"),
         (
             "{product: A, memoryMiB: 4, aliases: [B]}, {product: b, memoryMiB: 4}",
             "too",

@@ -49,7 +49,7 @@ fn product(entry: ProductEntry) -> Option<Product> {
         id: name.clone(),
         products: vec![name],
         aliases: entry.aliases.unwrap_or_default(),
-        architecture: entry.architecture.unwrap_or_default(),
+        architecture: String::new(),
         memory: entry.memory?.0,
         other_memory: entry
             .other_memory
@@ -57,7 +57,7 @@ fn product(entry: ProductEntry) -> Option<Product> {
             .into_iter()
             .map(|count| count.0)
             .collect::<Vec<Mib>>(),
-        cuda_total: entry.cuda_total.map(|count| count.0),
+        cuda_total: None,
         mps_max_replicas: entry.mps_max_replicas.unwrap_or(MPS_CLIENTS),
         mig: entry.mig,
         confidence: "high".to_owned(),

@@ -31,16 +31,6 @@ pub(super) fn check(products: &[ProductEntry], complaints: &mut Complaints<'_>) 
                 complaints.add(&key(&path, "memoryMiB"), "is 0: a GPU has memory");
             }
             Some(memory) => {
-                if let Some(cuda) = entry.cuda_total.filter(|cuda| cuda.0 > memory.0) {
-                    complaints.add(
-                        &key(&path, "cudaTotalMiB"),
-                        format!(
-                            "is {}, above memoryMiB {}: CUDA shows no more than NVML",
-                            cuda.0.get(),
-                            memory.0.get()
-                        ),
-                    );
-                }
                 if let Some(mig) = &entry.mig {
                     check_mig(mig, memory.0, &key(&path, "mig"), complaints);
                 }

@@ -13,17 +13,12 @@ pub struct ProductEntry {
     pub product: Option<String>,
     /// Other values of that label for the same GPU.
     pub aliases: Option<Vec<String>>,
-    /// Value of the label `nvidia.com/gpu.family`.
-    pub architecture: Option<String>,
     /// Total that NVML reports.
     #[serde(rename = "memoryMiB")]
     pub memory: Option<MibCount>,
     /// Other totals of the same product.
     #[serde(rename = "otherMemoryMiB")]
     pub other_memory: Option<Vec<MibCount>>,
-    /// Total that CUDA reports.
-    #[serde(rename = "cudaTotalMiB")]
-    pub cuda_total: Option<MibCount>,
     /// Most MPS clients of one GPU.
     pub mps_max_replicas: Option<u32>,
     /// How it can be cut into MIG instances; where it is left out, it cannot.

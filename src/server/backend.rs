@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use super::metrics::Metrics;
 use crate::admission::Scale;
-use crate::configuration::{ConfigMap, Configuration, NodeLabels};
+use crate::configuration::NodeLabels;
 use crate::decision::{
     ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration, prepare,
 };
@@ -18,6 +18,8 @@ use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+
+mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
@@ -417,44 +419,6 @@ impl Backend {
         tokio::time::timeout(time, look_up)
             .await
             .unwrap_or_else(|_| Box::new(TooLate))
-    }
-
-    /// Looks up what a question about configuration needs: labels of a ConfigMap's namespace, the MIG manager's ConfigMaps
-    /// of a node. What cannot be read in time is not judged by.
-    pub(super) async fn complete(&self, question: &mut ConfigurationQuestion, time: Duration) {
-        match &question.object {
-            Configuration::ConfigMap(map) => {
-                let look_up = self.look_ups.namespace_labels(&map.namespace);
-                let mut labels = tokio::time::timeout(time, look_up).await.unwrap_or_default();
-                labels.insert("kubernetes.io/metadata.name".to_owned(), map.namespace.clone());
-                question.namespace_labels = labels;
-            }
-            Configuration::Node(node) => {
-                let named = self.decider.mig_config_maps(node);
-                // They are of one namespace, the policy's.
-                let names: BTreeSet<String> = named.iter().map(|map| map.name.clone()).collect();
-                let Some(namespace) = named.first().map(|map| map.namespace.clone()) else {
-                    return;
-                };
-                let look_up = self.look_ups.config_maps(&namespace, &names, true);
-                let Ok(found) = tokio::time::timeout(time, look_up).await else {
-                    return;
-                };
-                let read = names.into_iter().filter_map(|name| {
-                    let LookUp::Found(data) = found.config_map(&namespace, &name) else {
-                        return None;
-                    };
-                    let data = data.clone();
-                    Some(ConfigMap {
-                        namespace: namespace.clone(),
-                        name,
-                        data,
-                        binary: BTreeSet::new(),
-                    })
-                });
-                question.mig = read.collect();
-            }
-        }
     }
 
     /// The question that a change of scale poses; `None` where the workload is not known.

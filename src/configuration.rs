@@ -45,6 +45,10 @@ pub enum Configuration {
 struct WrittenConfigMap {
     metadata: Metadata,
     data: Option<BTreeMap<String, String>>,
+    #[allow(
+        clippy::zero_sized_map_values,
+        reason = "serde reads keys without their values into no set"
+    )]
     binary_data: Option<BTreeMap<String, IgnoredAny>>,
 }
 
@@ -112,15 +116,16 @@ impl Configuration {
 }
 
 /// What an object is decoded from.
+#[derive(Clone, Copy)]
 enum Form<'a> {
     Value(&'a Value),
     Text(&'a str),
 }
 
 impl Form<'_> {
-    fn decode<T: DeserializeOwned>(&self) -> Result<T, Malformed> {
+    fn decode<T: DeserializeOwned>(self) -> Result<T, Malformed> {
         match self {
-            Self::Value(value) => serde_path_to_error::deserialize(*value),
+            Self::Value(value) => serde_path_to_error::deserialize(value),
             Self::Text(text) => {
                 serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
             }

@@ -151,7 +151,7 @@ fn of_fault(code: Code, key: &str, fault: &Fault) -> Finding {
         key,
         fault.line,
         &fault.field,
-        format!("{field}{}", fault.message),
+        &format!("{field}{}", fault.message),
     )
     .with_severity(if fault.refused {
         code.default_severity()
@@ -161,7 +161,7 @@ fn of_fault(code: Code, key: &str, fault: &Fault) -> Finding {
 }
 
 /// A finding about one field of the document under a key.
-fn finding(code: Code, key: &str, line: Option<u64>, field: &str, message: String) -> Finding {
+fn finding(code: Code, key: &str, line: Option<u64>, field: &str, message: &str) -> Finding {
     let place = match line {
         Some(line) => format!("{}, line {line}: ", short(key)),
         None => format!("{}: ", short(key)),

@@ -38,9 +38,9 @@ impl PluginConfigs {
         };
         let mut changed = false;
         for name in named {
-            let names = BTreeSet::from([name.name.clone()]);
-            let fetched = look_ups.config_maps(&name.namespace, &names, true).await;
-            let read = match fetched.config_map(&name.namespace, &name.name) {
+            let wanted = BTreeSet::from([name.name.clone()]);
+            let looked_up = look_ups.config_maps(&name.namespace, &wanted, true).await;
+            let read = match looked_up.config_map(&name.namespace, &name.name) {
                 LookUp::Found(data) => Some(Arc::new(PluginConfigMap::read(&ConfigMap {
                     namespace: name.namespace.clone(),
                     name: name.name.clone(),

@@ -161,6 +161,9 @@ fn alternative(geometry: &Geometry, entry: &MigEntry) -> Option<String> {
     Some(format!("{{{}}}", counts.join(", ")))
 }
 
+/// What decides what an entry comes to: its filter and its profiles.
+type Set<'e> = (&'e [DeviceId], &'e [(String, u32)]);
+
 /// What an entry comes to.
 enum Outcome<'p> {
     /// Nothing to say: some GPU of the cluster can hold it, or it is for others.
@@ -181,7 +184,7 @@ pub(super) fn findings(key: &str, reading: &Reading, products: &Products<'_>) ->
         .iter()
         .flat_map(|config| config.entries.iter().map(move |entry| (config, entry)))
         .filter(|(_, entry)| entry.enabled && !entry.profiles.is_empty());
-    let mut sets: BTreeMap<(&[DeviceId], &[(String, u32)]), Outcome<'_>> = BTreeMap::new();
+    let mut sets: BTreeMap<Set<'_>, Outcome<'_>> = BTreeMap::new();
     for (config, entry) in cutting {
         let set = (entry.filter.as_slice(), entry.profiles.as_slice());
         if sets.len() >= MOST_SETS && !sets.contains_key(&set) {
@@ -216,7 +219,7 @@ fn invalid(key: &str, config: &MigConfig, entry: &MigEntry, why: &Refusal) -> Fi
         key,
         entry.line,
         &entry.field,
-        format!("configuration {:?}: {}", short(&config.name), why.sentence),
+        &format!("configuration {:?}: {}", short(&config.name), why.sentence),
     );
     tell_all(finding, why)
 }
@@ -314,18 +317,16 @@ fn meant_for_others(
         .iter()
         .find(|id| foreign.iter().all(|(_, _, others)| others.contains(id)));
     let here: Vec<&Known<'_>> = products.known.values().filter(|known| known.in_cluster).collect();
-    match meant {
-        Some(_) => foreign
-            .iter()
+    if meant.is_some() {
+        let all = foreign.iter();
+        return all
             .map(|(config, entry, _)| invalid(key, config, entry, &reason_here(entry, &here)))
-            .collect(),
-        None => {
-            let mut why = reason_here(entry, &here);
-            why.sentence
-                .push_str("; nor does any other configuration here fit a GPU of the cluster");
-            vec![invalid(key, config, entry, &why).with_severity(Severity::Warning)]
-        }
+            .collect();
     }
+    let mut why = reason_here(entry, &here);
+    why.sentence
+        .push_str("; nor does any other configuration here fit a GPU of the cluster");
+    vec![invalid(key, config, entry, &why).with_severity(Severity::Warning)]
 }
 
 /// Why the GPUs of the cluster cannot hold an entry.

@@ -24,7 +24,7 @@ pub(super) fn findings(
     let label = now.labels.get(CONFIG_LABEL);
     let old = before.and_then(|before| before.labels.get(CONFIG_LABEL));
     let changed = before.is_some() && label != old;
-    if label.is_none() && !changed || before.is_some() && !changed {
+    if !changed && (label.is_none() || before.is_some()) {
         return None;
     }
     let path = FieldPath::new("metadata.labels").key(CONFIG_LABEL);

@@ -67,7 +67,7 @@ pub(super) fn on_nodes(map: &ConfigMap, key: &str, reading: &Reading, around: &S
             key,
             None,
             "sharing.mps",
-            format!(
+            &format!(
                 "sharing.mps is refused on nodes with MIG ({}): the plugin's MPS is for whole GPUs; turn MIG off there, or \
                  use DRA, which can",
                 names(&with_mig)
@@ -80,7 +80,7 @@ pub(super) fn on_nodes(map: &ConfigMap, key: &str, reading: &Reading, around: &S
             key,
             None,
             "sharing.mps.resources",
-            format!(
+            &format!(
                 "sharing.mps asks {most} clients of each GPU, and the plugin accepts {least} on {}: write at most {least}",
                 names(&too_many)
             ),

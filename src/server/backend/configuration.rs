@@ -20,17 +20,17 @@ impl Backend {
                 question.namespace_labels = labels;
             }
             Configuration::Node(node) => {
-                let named = self.decider.mig_config_maps(node);
+                let maps = self.decider.mig_config_maps(node);
                 // They are of one namespace, the policy's.
-                let names: BTreeSet<String> = named.iter().map(|map| map.name.clone()).collect();
-                let Some(namespace) = named.first().map(|map| map.namespace.clone()) else {
+                let wanted: BTreeSet<String> = maps.iter().map(|map| map.name.clone()).collect();
+                let Some(namespace) = maps.first().map(|map| map.namespace.clone()) else {
                     return;
                 };
-                let look_up = self.look_ups.config_maps(&namespace, &names, true);
+                let look_up = self.look_ups.config_maps(&namespace, &wanted, true);
                 let Ok(found) = tokio::time::timeout(time, look_up).await else {
                     return;
                 };
-                let read = names.into_iter().filter_map(|name| {
+                let read = wanted.into_iter().filter_map(|name| {
                     let LookUp::Found(data) = found.config_map(&namespace, &name) else {
                         return None;
                     };

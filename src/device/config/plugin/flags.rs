@@ -217,19 +217,14 @@ fn device_list(list: &At<'_>, faults: &mut Faults) {
         _ => vec![list.clone()],
     };
     for item in items {
-        match item.view() {
-            View::Text(text) => {
-                if let Some(wrong) = word.wrong(text) {
-                    faults.refuse(&item, wrong);
-                }
-            }
-            _ => {
-                let (shown, known) = (item.shown(), word.known().join(", "));
-                faults.refuse(
-                    &item,
-                    format!("is {shown}, which the plugin refuses; known are {known}"),
-                );
-            }
+        let wrong = if let View::Text(text) = item.view() {
+            word.wrong(text)
+        } else {
+            let (shown, known) = (item.shown(), word.known().join(", "));
+            Some(format!("is {shown}, which the plugin refuses; known are {known}"))
+        };
+        if let Some(wrong) = wrong {
+            faults.refuse(&item, wrong);
         }
     }
 }

@@ -43,9 +43,9 @@ fn mig_map(configs: &[(&str, &str)]) -> Value {
     let mut text =
         "version: v1\nmig-configs:\n  all-disabled:\n  - devices: all\n    mig-enabled: false\n".to_owned();
     for (name, profiles) in configs {
-        text.push_str(&format!(
-            "  {name}:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {{{profiles}}}\n"
-        ));
+        let entry =
+            format!("  {name}:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {{{profiles}}}\n");
+        text.push_str(&entry);
     }
     config_map("custom-mig-config", &[("config.yaml", &text)])
 }
@@ -76,7 +76,8 @@ fn headlines(verdict: &Verdict) -> String {
             assert!(line.len() < 256 && !line.ends_with('…'), "{line}");
             format!("{} {line}\n", finding.severity.as_str())
         })
-        .collect()
+        .collect::<Vec<_>>()
+        .concat()
 }
 
 #[test]
@@ -418,10 +419,10 @@ fn what_configures_no_gpus_is_not_ours() {
 #[test]
 fn hostile_documents_cost_little() {
     let cluster = with(&[h100("n")]);
-    let sets: String = (1..2_400)
+    let sets: Vec<String> = (1..2_400)
         .map(|n| format!("  c{n}:\n  - {{devices: all, mig-enabled: true, mig-devices: {{1g.10gb: {n}}}}}\n"))
         .collect();
-    let many = format!("version: v1\nmig-configs:\n{sets}");
+    let many = format!("version: v1\nmig-configs:\n{}", sets.concat());
     let huge_counts = "version: v1\nmig-configs:\n  a:\n  - {devices: all, mig-enabled: true, mig-devices: {1g.10gb: 4294967295, 2g.20gb: 4294967295}}\n";
     let bomb = format!(
         "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c]\n\

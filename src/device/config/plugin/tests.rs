@@ -218,7 +218,8 @@ fn hostile_documents_end_soon_with_one_fault() {
             .iter()
             .zip(["a", "b", "c", "d", "e", "f", "g", "h"])
             .map(|(name, before)| format!("{name}: &{name} [{}]\n", vec![format!("*{before}"); 10].join(",")))
-            .collect::<String>()
+            .collect::<Vec<_>>()
+            .concat()
     );
     let deep = format!("sharing: {}", "{a: ".repeat(5_000));
     let long = format!("sharing: {{timeSlicing: {{x: {}}}}}", "y".repeat(MAX_BYTES_HERE));

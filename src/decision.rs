@@ -18,12 +18,15 @@ use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
 mod clients;
+mod configuration;
 mod fixes;
 mod mutation;
 mod pod;
 mod survey;
 mod whole_device;
 mod workload;
+
+pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
 
 /// What the API server is doing to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -21,8 +21,10 @@ use client::Record;
 use load::Annotations;
 pub use load::Load;
 
+mod agents;
 pub mod client;
 pub mod load;
+mod plugin_daemon;
 pub(crate) mod resources;
 mod standing;
 pub mod weigh;
@@ -135,6 +137,8 @@ pub struct Demand {
     pub claims: Vec<Claim>,
     /// What to tell about the invocations by themselves.
     pub findings: Vec<Finding>,
+    /// Whether every container that asks for a slot is a known agent (VG210): such a pod is counted and never held up.
+    pub only_agents: bool,
 }
 
 impl Demand {
@@ -172,6 +176,7 @@ impl Demand {
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
+                demand.findings.extend(plugin_daemon::findings(placed));
             }
             // Most containers name no such resource at all.
             if !slots::names_any(placed.container) {
@@ -186,11 +191,12 @@ impl Demand {
             for reading in &readings {
                 demand.findings.extend(reading.findings.iter().cloned());
             }
+            let agent = agents::of(placed, &readings);
             let annotated = annotations
                 .model(pod, &placed.container.name)
                 .filter(|_| readings.len() == 1);
             let models = policies.models(namespace_labels, &pod.metadata.labels);
-            let parts: Vec<Part> = readings
+            let mut parts: Vec<Part> = readings
                 .iter()
                 .filter_map(|reading| {
                     // An amount that only the model tells is needed in any case.
@@ -201,6 +207,16 @@ impl Demand {
                     part(reading, &placed, load, loads)
                 })
                 .collect();
+            if let Some(agent) = agent {
+                for part in &mut parts {
+                    part.amount = Amount::Absolute(agent.memory());
+                }
+                if let Some(slot) = asked.first().filter(|_| loads) {
+                    let finding = agent.finding(placed, &slot.resource, slot.path.clone());
+                    demand.findings.push(finding);
+                }
+            }
+            demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());
             engines.push((placed.container.name.as_str(), parts.len()));
             let client = Client::of(pod, placed, &readings, &record);
             let before = demand.claims.len();

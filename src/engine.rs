@@ -46,7 +46,7 @@ mod variables;
 pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
-pub(crate) use image::wildcard;
+pub(crate) use image::{Image, wildcard};
 pub use meaning::Meaning;
 pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};

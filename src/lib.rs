@@ -12,6 +12,7 @@ pub mod admission;
 pub mod cli;
 #[cfg(feature = "server")]
 pub mod cluster;
+pub mod configuration;
 pub mod decision;
 pub mod demand;
 pub mod device;

@@ -3,17 +3,20 @@
 //! The command line and the webhook's `--cluster-state` fill a ledger from it, and `check` lets admitted objects join
 //! it, so that the next object of the input meets them.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
-use crate::device::catalogue::Catalogue;
+use crate::configuration::{ConfigMap, Configuration, NodeLabels};
+use crate::device::config::Document;
+use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
 use crate::engine::{LookUp, Sources};
 use crate::ledger::Ledger;
 use crate::manifest::{ManifestError, Object};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::owner::workload_owner;
 use crate::workload::pod::{Metadata, Node};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
@@ -47,7 +50,9 @@ impl Key {
 pub struct Snapshot {
     nodes: BTreeMap<String, Arc<Node>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    config_maps: BTreeMap<(String, String), ConfigMap>,
+    /// Those of the config maps that hold configurations of the device plugin.
+    plugin_configs: BTreeMap<(String, String), Arc<PluginConfigMap>>,
     workloads: BTreeMap<Key, Arc<Workload>>,
     policies: Vec<Object>,
     pods_seen: usize,
@@ -57,14 +62,6 @@ pub struct Snapshot {
 #[serde(default)]
 struct Named {
     metadata: Metadata,
-}
-
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-struct ConfigMap {
-    metadata: Metadata,
-    /// Values are kept as they stand; `null` is what an absent field means.
-    data: Option<BTreeMap<String, String>>,
 }
 
 impl Snapshot {
@@ -83,11 +80,14 @@ impl Snapshot {
                 self.namespaces.insert(metadata.name, metadata.labels);
             }
             ("v1", "ConfigMap") => {
-                let ConfigMap { metadata, data } = decode(object)?;
-                named(object, &metadata)?;
-                let namespace = or_default(metadata.namespace);
-                self.config_maps
-                    .insert((namespace, metadata.name), data.unwrap_or_default());
+                if let Some(Configuration::ConfigMap(map)) = read_configuration(object)? {
+                    let key = (map.namespace.clone(), map.name.clone());
+                    match PluginConfigMap::recognized(&map) {
+                        Some(read) => self.plugin_configs.insert(key.clone(), Arc::new(read)),
+                        None => self.plugin_configs.remove(&key),
+                    };
+                    self.config_maps.insert(key, map);
+                }
             }
             (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
                 self.policies.push(object.clone());
@@ -171,8 +171,73 @@ impl Snapshot {
     pub fn gpu_nodes<'a>(&'a self, policies: &'a PolicySet) -> impl Iterator<Item = GpuNode> + 'a {
         self.nodes.values().filter_map(|node| {
             let policy = policies.for_device(&node.metadata.labels);
-            inventory::read(node, policy.missing_facts, Catalogue::embedded())
+            let plugin = self.plugin_config(&node.metadata.labels, policy.device.plugin_config.as_ref());
+            inventory::read_in(
+                node,
+                inventory::Context {
+                    missing: policy.missing_facts,
+                    catalogue: policy.device.products.catalogue(),
+                    plugin: plugin.as_deref(),
+                },
+            )
         })
+    }
+
+    /// The device plugin's ConfigMap of a node: the one that the policy names, else the only one with the key that the
+    /// node's label names.
+    fn plugin_config(
+        &self,
+        labels: &BTreeMap<String, String>,
+        named: Option<&ConfigMapName>,
+    ) -> Option<Cow<'_, PluginConfigMap>> {
+        if let Some(ConfigMapName { namespace, name }) = named {
+            let key = (namespace.clone(), name.clone());
+            let read = self.plugin_configs.get(&key).map(|read| Cow::Borrowed(&**read));
+            // One that holds nothing of the plugin's is still the one that it reads.
+            return read.or_else(|| Some(Cow::Owned(PluginConfigMap::read(self.config_maps.get(&key)?))));
+        }
+        let key = labels.get(CONFIG_LABEL)?;
+        let mut having = self.plugin_configs.values().filter(|map| map.has(key));
+        match (having.next(), having.next()) {
+            (Some(only), None) => Some(Cow::Borrowed(&**only)),
+            _ => None,
+        }
+    }
+
+    /// A node or ConfigMap of the cluster, as a verdict on it needs it.
+    #[must_use]
+    pub fn configuration(&self, of: &Configuration) -> Option<Configuration> {
+        Some(match of {
+            Configuration::ConfigMap(map) => {
+                let key = (map.namespace.clone(), map.name.clone());
+                Configuration::ConfigMap(self.config_maps.get(&key)?.clone())
+            }
+            Configuration::Node(node) => {
+                let known = self.nodes.get(&node.name)?;
+                Configuration::Node(NodeLabels {
+                    name: node.name.clone(),
+                    labels: known.metadata.labels.clone(),
+                })
+            }
+        })
+    }
+
+    /// The ConfigMaps against which the MIG label of a node is judged: the one that the policy names and the node's own,
+    /// where they are there, else every one that holds such a document.
+    #[must_use]
+    pub fn mig_config_maps(&self, node: &NodeLabels, policies: &PolicySet) -> Vec<ConfigMap> {
+        let policy = policies.for_device(&node.labels);
+        let named = policy.device.mig_config_maps(&node.name);
+        let found: Vec<ConfigMap> = named
+            .into_iter()
+            .filter_map(|map| self.config_maps.get(&(map.namespace, map.name)).cloned())
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let is_mig = |text: &String| matches!(Document::read(text), Some(Document::Mig(_)));
+        let holds = |map: &&ConfigMap| map.data.values().any(is_mig);
+        self.config_maps.values().filter(holds).cloned().collect()
     }
 
     /// Whether there is no node at all: then nothing can be judged.
@@ -234,7 +299,7 @@ impl Sources for Snapshot {
             .get(&(namespace.to_owned(), name.to_owned()))
             .map_or(
                 LookUp::NotRead("it stands neither in the input nor in the cluster state"),
-                LookUp::Found,
+                |map| LookUp::Found(&map.data),
             )
     }
 }
@@ -264,6 +329,26 @@ pub fn read_workload(object: &Object) -> Result<Option<Workload>, ManifestError>
     }
 }
 
+/// Reads an object that can configure GPUs; `None` for any other kind.
+pub fn read_configuration(object: &Object) -> Result<Option<Configuration>, ManifestError> {
+    if object.api_version() != "v1" {
+        return Ok(None);
+    }
+    let read = Configuration::read(object.kind(), &object.value).map_err(|malformed| {
+        let (kind, name) = (object.kind(), object.name());
+        object.error(format!(
+            "{kind} {name:?}: {}: {}",
+            malformed.path, malformed.message
+        ))
+    })?;
+    match read {
+        Some(read) if read.object().name.is_empty() => {
+            Err(object.error(format!("the {} has no metadata.name", object.kind())))
+        }
+        read => Ok(read),
+    }
+}
+
 fn decode<T: DeserializeOwned>(object: &Object) -> Result<T, ManifestError> {
     serde_path_to_error::deserialize(&object.value).map_err(|error| {
         let (kind, name) = (object.kind(), object.name());
@@ -276,14 +361,6 @@ fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
         return Err(object.error(format!("the {} has no metadata.name", object.kind())));
     }
     Ok(())
-}
-
-fn or_default(namespace: String) -> String {
-    if namespace.is_empty() {
-        "default".to_owned()
-    } else {
-        namespace
-    }
 }
 
 #[cfg(test)]

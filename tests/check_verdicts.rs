@@ -386,3 +386,57 @@ fn a_pod_is_judged_with_what_the_policy_changes_in_it() {
     assert_eq!(checked.verdicts(), [("d", "admit")]);
     assert_eq!(checked.items[0]["patches"], serde_json::json!([]));
 }
+
+#[test]
+fn what_configures_gpus_is_judged_wherever_it_stands() {
+    let map = |name: &str, key: &str, text: &str| {
+        let text = text.replace('\n', "\n    ");
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: gpu-operator}}\ndata:\n  {key}: |\n    {text}\n"
+        )
+    };
+    let state = [
+        NODE.to_owned(),
+        pod("runs", "0.30").replace("spec:", "spec:\n  nodeName: gpu-a"),
+    ]
+    .concat();
+    let node = NODE.replace(
+        "  labels:\n",
+        "  labels:\n    nvidia.com/mig.config: all-1g.12gb\n    nvidia.com/device-plugin.config: two\n",
+    );
+    let input = [
+        pod("asks", "0.30"),
+        node,
+        map("mig", "config.yaml", "version: v1\nmig-configs:\n  all-1g.10gb:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {1g.10gb: 7}"),
+        map("plugin", "two", "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 2}"),
+        map("broken", "k", "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 1}"),
+        map("settings", "k", "sharing: none"),
+    ]
+    .concat();
+    let checked = check(&state, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [
+            ("asks", "admit"),
+            ("gpu-a", "admit"),
+            ("mig", "admit"),
+            ("plugin", "admit"),
+            ("broken", "deny")
+        ],
+        "{}",
+        checked.text
+    );
+    assert_eq!(checked.code, 1);
+    // The node shows four slots where its configuration says two.
+    assert_eq!(checked.codes(0), ["VG704"], "{}", checked.text);
+    assert!(
+        checked
+            .text
+            .contains("ConfigMap gpu-operator/plugin says time-slicing with 2 slots"),
+        "{}",
+        checked.text
+    );
+    assert_eq!(checked.codes(1), ["VG603", "VG604"]);
+    assert!(checked.text.contains("llm/runs"), "{}", checked.text);
+    assert_eq!(checked.codes(4), ["VG602"]);
+}

@@ -61,7 +61,7 @@ pub(super) fn judge(
     }
     let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node);
+    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
     // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
     // (or was never stored).

@@ -130,7 +130,11 @@ pub(super) fn judge(
             finding.details.push(text.to_owned());
         }
     }
-    verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+    verdict.conclude(
+        survey.mode(),
+        may_deny && !demand.only_agents,
+        survey.lets_through(),
+    )
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.

@@ -144,6 +144,7 @@ mod tests {
             devices,
             slots: devices * per_device,
             usable_slots: devices * per_device,
+            allocation: None,
         }
     }
 

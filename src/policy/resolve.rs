@@ -9,8 +9,8 @@ use super::spec::{
 use super::value::{CodeName, MibCount};
 use super::{
     AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode,
-    MpsMemoryLimit, MpsRules, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, ThreadPercentage,
-    UnknownRule, UnknownRules,
+    MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot, Policy, Reserve, Selector,
+    ThreadPercentage, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -36,6 +36,9 @@ pub(crate) fn blank() -> Policy {
             },
             per_slot: PerSlot::FairShare,
             evidence: Vec::new(),
+            products: OwnProducts::default(),
+            plugin_config: None,
+            mig_config: None,
         },
         enforcement: Enforcement::Gated,
         missing_facts: MissingFacts::Deny,
@@ -210,6 +213,11 @@ fn set_device(into: &mut DevicePolicy, device: Device) {
     }
     set(&mut into.per_slot, device.per_slot);
     set(&mut into.evidence, device.evidence);
+    set(&mut into.products, device.products.map(OwnProducts::of));
+    // A text that is no name was complained about.
+    let name = |text: String| text.parse().ok();
+    into.plugin_config = device.plugin_config.and_then(name).or(into.plugin_config.take());
+    into.mig_config = device.mig_config.and_then(name).or(into.mig_config.take());
 }
 
 fn set_overheads(into: &mut Overheads, overhead: Overhead) {

@@ -13,9 +13,11 @@ use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot,
 
 mod choice;
 mod model;
+mod product;
 
 pub use choice::{MigProfiles, MpsMemoryLimit, Tenants, ThreadPercentage, Trust};
 pub use model::ModelEntry;
+pub use product::ProductEntry;
 
 /// `apiVersion` of the document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -210,6 +212,12 @@ pub struct Device {
     pub evidence: Option<Vec<Evidence>>,
     /// Who may share a device.
     pub tenants: Option<Tenants>,
+    /// GPUs beside those of the catalogue.
+    pub products: Option<Vec<ProductEntry>>,
+    /// ConfigMap of the device plugin, `NAMESPACE/NAME`.
+    pub plugin_config: Option<String>,
+    /// ConfigMap of the MIG manager, `NAMESPACE/NAME`.
+    pub mig_config: Option<String>,
 }
 
 /// `spec.device.reserve`.

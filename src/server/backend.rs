@@ -10,12 +10,18 @@ use json_patch::PatchOperation;
 
 use super::metrics::Metrics;
 use crate::admission::Scale;
-use crate::decision::{Operation, Prepared, Question, Verdict, judge, mutate, prepare};
+use crate::configuration::NodeLabels;
+use crate::decision::{
+    ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge, judge_configuration,
+    mutate, prepare,
+};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+
+mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
@@ -123,6 +129,16 @@ pub trait Decider: Send + Sync + 'static {
     /// What the policy changes in a pod that is created.
     fn mutate(&self, _question: Question, _sources: &dyn Sources) -> Vec<PatchOperation> {
         Vec::new()
+    }
+
+    /// ConfigMaps that the MIG manager can read for a node; empty where nobody knows.
+    fn mig_config_maps(&self, _node: &NodeLabels) -> Vec<ConfigMapName> {
+        Vec::new()
+    }
+
+    /// Judges what configures GPUs. Nothing is reserved.
+    fn decide_configuration(&self, _question: &ConfigurationQuestion) -> Verdict {
+        Verdict::not_ours()
     }
 
     /// Gives a reservation back.
@@ -266,6 +282,19 @@ impl Decider for LedgerDecider {
         });
         drop(ledger);
         Decision { verdict, reserved }
+    }
+
+    fn mig_config_maps(&self, node: &NodeLabels) -> Vec<ConfigMapName> {
+        let policies = self.policies.load();
+        policies
+            .for_device(&node.labels)
+            .device
+            .mig_config_maps(&node.name)
+    }
+
+    fn decide_configuration(&self, question: &ConfigurationQuestion) -> Verdict {
+        let around = Surroundings::of(question, &self.lock());
+        judge_configuration(question, &around)
     }
 
     fn release(&self, uid: &str) {

@@ -16,7 +16,7 @@ use super::body::{self, AnswerBody, BodyLimits};
 use super::metrics::{Endpoint, Kind, Metrics, Outcome, Refusal};
 use super::readiness::Readiness;
 use crate::admission::{Answer, Asked, Review};
-use crate::decision::{Question, Verdict};
+use crate::decision::{ConfigurationQuestion, Question, Verdict};
 use crate::finding::{Code, Severity};
 use crate::workload::{ObjectRef, WorkloadKind};
 
@@ -196,7 +196,9 @@ async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let mut question = match review.question(std::collections::BTreeMap::new()) {
         Ok(Asked::Workload(question)) => *question,
         // An object that cannot be read is the validating call's to refuse.
-        Ok(Asked::Scale(_) | Asked::NotOurs) | Err(_) => return admit(review, Outcome::NotOurs),
+        Ok(Asked::Scale(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
+            return admit(review, Outcome::NotOurs);
+        }
     };
     if !shared.readiness.can_judge() {
         return admit(review, Outcome::NotReady);
@@ -224,6 +226,7 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let mut question = match review.question(std::collections::BTreeMap::new()) {
         Ok(Asked::NotOurs) => return admit(review, Outcome::NotOurs),
         Ok(Asked::Workload(question)) => *question,
+        Ok(Asked::Configuration(question)) => return configure(shared, review, *question).await,
         Ok(Asked::Scale(scale)) => match backend.scaled(&scale, time).await {
             Some(question) => question,
             None => return admit(review, Outcome::NotOurs),
@@ -261,6 +264,30 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         bytes: Answer::of(&review.uid, &object, &verdict).encode(),
         outcome: outcome(&verdict),
         reserved,
+    }
+}
+
+/// The verdict on what configures GPUs. Before the caches are filled it passes: nobody waits for it.
+async fn configure(shared: &Shared, review: &Review<'_>, mut question: ConfigurationQuestion) -> Reply {
+    if !shared.readiness.can_judge() {
+        return admit(review, Outcome::NotReady);
+    }
+    let backend = &shared.backend;
+    backend
+        .complete(&mut question, shared.settings.look_up_timeout)
+        .await;
+    let verdict = backend.decider().decide_configuration(&question);
+    let object = question.object.object();
+    for finding in &verdict.findings {
+        shared.metrics.found(finding.code, finding.severity);
+    }
+    if !verdict.admit || verdict.would_deny {
+        log(review, &object, &verdict);
+    }
+    Reply {
+        bytes: Answer::of(&review.uid, &object, &verdict).encode(),
+        outcome: outcome(&verdict),
+        reserved: None,
     }
 }
 

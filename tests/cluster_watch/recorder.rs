@@ -102,6 +102,7 @@ impl Reader for ByLabel {
                 devices: slots,
                 slots,
                 usable_slots: slots,
+                allocation: None,
             }],
             notes: Vec::new(),
         })

@@ -21,6 +21,7 @@ mod api;
 mod certificates;
 mod churn;
 mod cluster;
+mod configuration;
 mod control_plane;
 mod manifests;
 mod mutation;

@@ -15,7 +15,11 @@ use std::sync::Arc;
 
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use vramgate::decision::{Operation, Question, Verdict, judge, judge_mutated, mutate, prepare};
+use vramgate::configuration::Configuration;
+use vramgate::decision::{
+    ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration,
+    judge_mutated, mutate, prepare,
+};
 use vramgate::device::catalogue::Catalogue;
 use vramgate::device::inventory;
 use vramgate::engine::{LookUp, Sources};
@@ -162,6 +166,31 @@ impl Cluster {
             self.ledger.commit(reservation, Moment(self.now));
         }
         verdict
+    }
+
+    /// The verdict on what configures GPUs, against these ConfigMaps of the MIG manager.
+    pub fn configure(&self, object: &Value, old: Option<&Value>, mig: &[Value]) -> Verdict {
+        let read = |value: &Value| {
+            Configuration::read(value["kind"].as_str().expect("kind"), value)
+                .unwrap_or_else(|error| panic!("{error}"))
+                .expect("a ConfigMap or a Node")
+        };
+        let maps = mig.iter().map(|map| match read(map) {
+            Configuration::ConfigMap(map) => map,
+            Configuration::Node(_) => panic!("a ConfigMap is wanted"),
+        });
+        let question = ConfigurationQuestion {
+            operation: if old.is_some() {
+                Operation::Update
+            } else {
+                Operation::Create
+            },
+            object: read(object),
+            old: old.map(read),
+            namespace_labels: BTreeMap::new(),
+            mig: maps.collect(),
+        };
+        judge_configuration(&question, &Surroundings::of(&question, &self.ledger))
     }
 
     /// The API server shows a pod.

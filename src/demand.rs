@@ -23,7 +23,7 @@ pub(crate) mod resources;
 mod standing;
 pub mod weigh;
 
-pub use standing::{Hold, Standing};
+pub use standing::{Hold, Seen, Standing};
 
 /// How much an engine takes of each of its devices.
 #[derive(Clone, Debug, PartialEq)]

@@ -10,7 +10,7 @@ use crate::demand::weigh::{self, Rules, Weighed};
 use crate::demand::{Demand, Standing};
 use crate::device::GpuNode;
 use crate::engine::Sources;
-use crate::policy::PolicySet;
+use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
 
@@ -19,6 +19,7 @@ mod consistency;
 pub mod devices;
 mod holder;
 pub(crate) mod nodes;
+mod observed;
 mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
@@ -281,6 +282,7 @@ impl Ledger {
             node: node.clone(),
             place: None,
             standings: Vec::new(),
+            observed: observed::read(pod),
             seen: true,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             admitted_here,
@@ -399,6 +401,15 @@ impl Ledger {
             })
     }
 
+    /// The same on a certain node: with the devices on which the holder was seen, where it runs there.
+    pub(crate) fn standings_on(&self, holder: &Holder, class: &nodes::Class, node: &str) -> Vec<Standing> {
+        let mut standings = self.standings(holder, class);
+        if holder.node.as_deref() == Some(node) && class.device_policy.device.accepts(Evidence::Observed) {
+            observed::tell(holder, &class.pools, &mut standings);
+        }
+        standings
+    }
+
     fn put_in(&mut self, holder: Holder) {
         self.names
             .insert((holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
@@ -452,7 +463,7 @@ impl Ledger {
         else {
             return;
         };
-        let standings = self.standings(holder, class);
+        let standings = self.standings_on(holder, class, node);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
         if let Some(holder) = self.holders.get_mut(uid) {
@@ -477,7 +488,7 @@ impl Ledger {
             return false;
         };
         search::Overlay::new(self)
-            .fits(node, entry, &self.standings(holder, class))
+            .fits(node, entry, &self.standings_on(holder, class, node))
             .memory
     }
 

@@ -188,6 +188,7 @@ pub(super) fn salvage(unreadable: &Unreadable) -> Option<Pod> {
     });
     let status = PodStatus {
         phase: text(&object["status"]["phase"]).to_owned(),
+        container_statuses: read(&object["status"]["containerStatuses"]).unwrap_or_default(),
     };
     Some(Pod {
         metadata,

@@ -11,9 +11,8 @@ use super::{
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Standing};
-use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
@@ -249,29 +248,17 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(
-    ledger: &Ledger,
-    place: &Arc<str>,
-    index: usize,
-    pool: &Pool,
-    several: &Standing,
-    own: &Own,
-) -> Mib {
-    let mut requests: Vec<_> = several
-        .holds
-        .iter()
-        .map(|hold| (hold.share, hold.request))
-        .collect();
-    if let Some(view) = ledger.devices_of(place).get(index) {
-        let (others, _) = budget::others(view, pool, own);
-        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
-    }
-    requests.sort_unstable_by(|a, b| b.cmp(a));
-    requests
-        .iter()
-        .take(may_meet(pool))
-        .map(|(_, request)| *request)
-        .sum()
+fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
+    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+        return several.request();
+    };
+    let (others, _) = budget::others(&view, own);
+    let new = several.holds.iter().map(|hold| Meets {
+        weight: hold.share.ppm(),
+        amount: hold.request,
+        devices: &[],
+    });
+    view.meeting(others.iter().map(|holder| holder.meets()).chain(new).collect(), 0)
 }
 
 /// The pools of a node as they are with so many such pods on it.
@@ -299,7 +286,7 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, pool, &several, own)
+                    meeting_requests(ledger, place, index, &several, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -312,7 +299,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: budget::grade(pool),
+                evidence: overlay.grade(place, entry, index),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

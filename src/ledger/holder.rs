@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Moment;
+use super::observed::Observed;
 use crate::demand::{Demand, Standing};
 use crate::workload::pod::{Pod, PodSpec};
 
@@ -32,6 +33,8 @@ pub(crate) struct Holder {
     pub(crate) place: Option<Arc<str>>,
     /// What is accounted there, by pool.
     pub(crate) standings: Vec<Standing>,
+    /// The devices that its status tells.
+    pub(crate) observed: Vec<Observed>,
     /// Whether the API server has shown it.
     pub(crate) seen: bool,
     /// Whether it is being deleted. It holds its memory until it is gone.

@@ -103,6 +103,7 @@ impl Ledger {
             constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),
+            observed: Vec::new(),
             seen: false,
             terminating: false,
             admitted_here: true,

@@ -130,6 +130,42 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "as_absent")]
     pub phase: String,
+    /// Statuses of the regular containers.
+    #[serde(deserialize_with = "as_absent")]
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// The status of one container, as far as it tells its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// Name of the container.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// What the kubelet gave it, by resource (KEP-4680, `ResourceHealthStatus`).
+    #[serde(deserialize_with = "as_absent")]
+    pub allocated_resources_status: Vec<AllocatedResource>,
+}
+
+/// The devices behind one resource of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllocatedResource {
+    /// The extended resource (`nvidia.com/gpu`), or `claim:NAME[/REQUEST]`.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// One entry for each slot.
+    #[serde(deserialize_with = "as_absent")]
+    pub resources: Vec<AllocatedDevice>,
+}
+
+/// One slot that a container has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllocatedDevice {
+    /// Identity within its device plugin (`GPU-…::2`, `MIG-…`), or `DRIVER/POOL/DEVICE`.
+    #[serde(rename = "resourceID", deserialize_with = "as_absent")]
+    pub resource_id: String,
 }
 
 impl Pod {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::claims;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
@@ -49,6 +50,12 @@ pub(super) fn judge(
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
 
+    let by_claims = claims::beside_slots(question, demand, ledger, old);
+    if let Some((judged, _)) = &by_claims {
+        blocked |= judged.is_refused();
+        verdict.findings.extend(judged.findings.iter().cloned());
+    }
+
     let is_update = question.operation == Operation::Update;
     if !is_update
         && survey.takes_shared()
@@ -57,7 +64,9 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
+    let raised = !is_update
+        || old.is_none_or(|old| raises(question, old, demand, ledger))
+        || by_claims.as_ref().is_some_and(|(_, raised)| *raised);
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
 
@@ -112,8 +121,12 @@ pub(super) fn judge(
         beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
     }
     let shared_place = place.is_some() && survey.takes_shared();
+    let shared_claim = by_claims.as_ref().is_some_and(|(judged, _)| judged.is_named);
+    verdict
+        .placement
+        .extend(by_claims.into_iter().flat_map(|(judged, _)| judged.placement));
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
-    if !question.dry_run && (shared_place || is_update && raised) {
+    if !question.dry_run && (shared_place || shared_claim || is_update && raised) {
         verdict.reservation = Some(Reservation {
             uid: pod.metadata.uid.clone(),
             namespace: question.workload.object.namespace.clone(),
@@ -135,7 +148,7 @@ pub(super) fn judge(
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.
-fn name_of(pod: &Pod) -> String {
+pub(super) fn name_of(pod: &Pod) -> String {
     if pod.metadata.name.is_empty() {
         return format!("{}{}", pod.metadata.generate_name, pod.metadata.uid);
     }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::demand::Demand;
 use crate::demand::weigh::{Weighed, fit};
+use crate::demand::{Claim, Demand};
 use crate::device::{DeviceKind, FactNote, Pool};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::Ledger;
@@ -254,6 +254,10 @@ impl<'a> Survey<'a> {
             .claims
             .iter()
             .find(|claim| !most.contains_key(&*claim.resource));
+        let backed = missing.filter(|claim| self.ledger.dra.backs(&claim.resource));
+        if let Some(claim) = backed {
+            return backed_by_class(claim);
+        }
         let path = missing
             .or(demand.claims.first())
             .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
@@ -370,6 +374,19 @@ impl<'a> Survey<'a> {
         }
         findings
     }
+}
+
+/// A resource that a DeviceClass stands for shows in no capacity, so no node's lack of it says anything.
+fn backed_by_class(claim: &Claim) -> Finding {
+    let finding = Finding::new(
+        Code::Vg209,
+        claim.slots_path.clone(),
+        format!(
+            "{} stands for a DeviceClass, and no ResourceSlice has a device of it now: it would stay Pending",
+            claim.resource
+        ),
+    );
+    finding.with_severity(Severity::Info)
 }
 
 fn lacks_size(pool: &Pool) -> bool {

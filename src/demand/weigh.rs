@@ -7,6 +7,7 @@ use crate::finding::{Code, Finding, Number, Severity, short, shortened};
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
+pub(crate) mod by_claim;
 pub(crate) mod fit;
 pub(crate) mod whole_device;
 

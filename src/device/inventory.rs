@@ -23,7 +23,7 @@ const PRODUCT: &str = "nvidia.com/gpu.product";
 /// Label of the MIG manager's progress.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 
-/// Reads a node; `None` where it offers no slots of NVIDIA devices.
+/// Reads a node; `None` where it offers no slots of NVIDIA devices and no label tells of a GPU.
 ///
 /// A resource whose capacity is zero is a leftover of an earlier configuration and no pool. With [`MissingFacts::Deny`] a
 /// resource whose sharing no label tells is no pool either, and a note says so.
@@ -37,11 +37,21 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
             pools.push(pool);
         }
     }
-    if pools.is_empty() && notes.is_empty() {
+    if pools.is_empty() && notes.is_empty() && !may_have_gpus(&node.metadata.labels) {
         return None;
     }
     note_contradictions(&node.metadata.labels, &pools, &mut notes);
     Some(GpuNode {
+        pools,
+        notes,
+        ..bare(node)
+    })
+}
+
+/// A node without what it offers.
+#[must_use]
+pub fn bare(node: &Node) -> GpuNode {
+    GpuNode {
         metadata: Metadata {
             name: node.metadata.name.clone(),
             uid: node.metadata.uid.clone(),
@@ -51,9 +61,21 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
         taints: node.spec.taints.clone(),
         cordoned: node.spec.unschedulable,
         ready: is_ready(&node.status.conditions),
-        pools,
-        notes,
-    })
+        pools: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Whether a node's labels tell that it has GPUs, though it offers no slots of them: ResourceSlices may. These are the
+/// labels by which NVIDIA's DRA driver finds its nodes.
+fn may_have_gpus(labels: &BTreeMap<String, String>) -> bool {
+    labels
+        .get("nvidia.com/gpu.present")
+        .is_some_and(|present| present == "true")
+        || labels
+            .range("feature.node.kubernetes.io/pci-".to_owned()..)
+            .take_while(|(name, _)| name.starts_with("feature.node.kubernetes.io/pci-"))
+            .any(|(name, value)| name.contains("10de") && value == "true")
 }
 
 /// Slots of one resource.

@@ -183,11 +183,17 @@ impl Ledger {
     /// All devices, in order of node and pool: a row for each device where every holder of a pool was seen on one.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceView> {
-        self.nodes
+        let by_slots = self
+            .nodes
             .iter()
-            .flat_map(|(name, entry)| self.views(name, entry))
-            .flat_map(DeviceView::by_device)
-            .collect()
+            .flat_map(|(name, entry)| self.views(name, entry));
+        let mut devices: Vec<DeviceView> = by_slots.flat_map(DeviceView::by_device).collect();
+        let by_claims = self.claimed_devices();
+        if !by_claims.is_empty() {
+            devices.extend(by_claims);
+            devices.sort_by(|a, b| a.node.cmp(&b.node));
+        }
+        devices
     }
 
     /// Devices whose promises exceed their budget. Looks closely only at nodes where that can be.
@@ -195,7 +201,7 @@ impl Ledger {
     pub fn over_budget(&self) -> Vec<DeviceView> {
         let elsewhere: BTreeSet<&Arc<str>> = self
             .holders()
-            .filter(|holder| holder.place != holder.node)
+            .filter(|holder| holder.place != holder.node && holder.demand.asks())
             .filter_map(|holder| holder.node.as_ref())
             .collect();
         self.nodes

@@ -130,9 +130,23 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "as_absent")]
     pub phase: String,
+    /// The claims that were made for the pod from templates.
+    #[serde(deserialize_with = "as_absent")]
+    pub resource_claim_statuses: Vec<ResourceClaimStatus>,
     /// Statuses of the regular containers.
     #[serde(deserialize_with = "as_absent")]
     pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// The claim behind an entry of a pod's `resourceClaims`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceClaimStatus {
+    /// Name of the entry.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// Name of the claim; absent where none is needed.
+    pub resource_claim_name: Option<String>,
 }
 
 /// The status of one container, as far as it tells its devices.
@@ -342,6 +356,8 @@ pub struct ClaimUse {
     /// Name of the entry in the pod's `resourceClaims`.
     #[serde(deserialize_with = "as_absent")]
     pub name: String,
+    /// The request of the claim that it uses; all of them where it names none.
+    pub request: Option<String>,
 }
 
 /// A resource quantity as written: YAML allows both `1` and `"1"`.

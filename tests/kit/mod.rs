@@ -75,6 +75,18 @@ impl Cluster {
         }
     }
 
+    /// An object of dynamic resource allocation.
+    pub fn resource(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().expect("kind");
+        match kind {
+            "ResourceSlice" => self.ledger.set_resource_slice(&read(object)),
+            "DeviceClass" => self.ledger.set_device_class(read(object)),
+            "ResourceClaim" => self.ledger.set_resource_claim(read(object)),
+            "ResourceClaimTemplate" => self.ledger.set_claim_template(read(object)),
+            other => panic!("{other} is no such kind"),
+        }
+    }
+
     /// A node with `devices` GPUs of a product, each with `slots` time-sliced slots (1: not shared).
     pub fn gpu_node(&mut self, name: &str, product: &str, memory: u32, devices: u32, slots: u32) {
         self.node(&gpu_node(name, product, memory, devices, slots));
@@ -158,6 +170,10 @@ impl Cluster {
         self.see(&pod);
         pod
     }
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
+    serde_json::from_value(object.clone()).expect("an object")
 }
 
 pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32) -> Value {

@@ -183,11 +183,9 @@ fn dra_d3_pods_share_the_device_of_one_claim() {
     create(&s, &pod("c", "0.10")).denied("a third", &["VG201", "2 holders"]);
     s.wait_running(2, 30);
     let device = eventually("the allocation is seen", 20, || {
-        let top = s.cluster.top();
-        let rows = top["items"].as_array()?.clone();
-        rows.into_iter().find(|row| {
-            row["node"] == "dra-d3-n1" && row["device"] == "gpu.nvidia.com[gpu-0]" && row["usedSlots"] == 2
-        })
+        let rows = s.rows("dra-d3-n1").into_iter();
+        rows.into_iter()
+            .find(|row| row["device"] == "gpu.nvidia.com[gpu-0]" && row["usedSlots"] == 2)
     });
     assert_eq!(device["evidence"], "observed", "{device}");
     assert_eq!(device["promisedFraction"], "0.90", "{device}");
@@ -245,13 +243,7 @@ fn evidence_grades_change_as_status_appears() {
     eventually("each has its device", 20, || {
         s.dry_run(&Pod::vllm("c", "0.45")).is_success().then_some(())
     });
-    let rows: Vec<Value> = s.cluster.top()["items"]
-        .as_array()
-        .cloned()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|row| row["node"] == "evidence-n1")
-        .collect();
+    let rows = s.rows("evidence-n1");
     assert_eq!(rows.len(), 2, "{rows:?}");
     assert!(rows.iter().all(|row| row["evidence"] == "observed"), "{rows:?}");
     s.create(&Pod::vllm("c", "0.56"))

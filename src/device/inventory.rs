@@ -23,7 +23,7 @@ const PRODUCT: &str = "nvidia.com/gpu.product";
 /// Label of the MIG manager's progress.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
 
-/// Reads a node; `None` where it offers no slots of NVIDIA devices and no label tells of a GPU.
+/// Reads a node; `None` where it offers no slots of NVIDIA devices.
 ///
 /// A resource whose capacity is zero is a leftover of an earlier configuration and no pool. With [`MissingFacts::Deny`] a
 /// resource whose sharing no label tells is no pool either, and a note says so.
@@ -37,7 +37,7 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
             pools.push(pool);
         }
     }
-    if pools.is_empty() && notes.is_empty() && !may_have_gpus(&node.metadata.labels) {
+    if pools.is_empty() && notes.is_empty() {
         return None;
     }
     note_contradictions(&node.metadata.labels, &pools, &mut notes);
@@ -46,6 +46,14 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
         notes,
         ..bare(node)
     })
+}
+
+/// The same, where ResourceSlices may give a node GPUs that it offers no slots of: one with a label that tells of a GPU is
+/// read without pools.
+#[must_use]
+pub fn read_or_bare(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option<GpuNode> {
+    let read = read(node, missing, catalogue);
+    read.or_else(|| may_have_gpus(&node.metadata.labels).then(|| bare(node)))
 }
 
 /// A node without what it offers.

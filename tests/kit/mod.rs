@@ -70,7 +70,7 @@ impl Cluster {
 
     pub fn node(&mut self, node: &Value) {
         let node = serde_json::from_value(node.clone()).expect("node");
-        if let Some(read) = inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()) {
+        if let Some(read) = inventory::read_or_bare(&node, MissingFacts::Exclusive, Catalogue::embedded()) {
             self.ledger.set_node(read);
         }
     }

@@ -97,7 +97,7 @@ impl PolicyReader {
 impl Reader for PolicyReader {
     fn node(&self, node: &Node) -> Option<GpuNode> {
         let missing = self.policies().for_device(&node.metadata.labels).missing_facts;
-        inventory::read(node, missing, Catalogue::embedded())
+        inventory::read_or_bare(node, missing, Catalogue::embedded())
     }
 
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {

@@ -61,7 +61,7 @@ pub struct Ledger {
     /// Dynamic resource allocation.
     pub(crate) dra: Dra,
     /// Holders by the claim that they use, as namespace and name.
-    claimants: BTreeMap<(Arc<str>, Arc<str>), BTreeSet<Arc<str>>>,
+    claimants: BTreeMap<claims::Name, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
     order: u64,

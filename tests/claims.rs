@@ -11,10 +11,12 @@
 mod kit;
 
 use kit::{Cluster, H100, VLLM, deployment, finding, fixes_hold, golden, has, pod_of};
+use proptest::prelude::*;
 use serde_json::{Value, json};
 use vramgate::finding::{Code, Severity};
 use vramgate::message;
 use vramgate::policy::Evidence;
+use vramgate::units::Mib;
 
 const V1: &str = "resource.k8s.io/v1";
 
@@ -547,7 +549,7 @@ fn d5_an_extended_resource_that_a_class_stands_for() {
     }
     let device = &cluster.ledger.devices()[0];
     assert_eq!(
-        (device.devices, device.total.map(|total| total.get())),
+        (device.devices, device.total.map(Mib::get)),
         (1, Some(u64::from(H100)))
     );
     // Without any device the pod waits; a resource that nothing stands for is refused as ever.
@@ -690,4 +692,183 @@ fn a_pod_may_have_slots_and_claims() {
         "{:?}",
         verdict.findings
     );
+}
+
+#[test]
+fn thousands_of_devices_are_weighed_by_kind() {
+    let mut cluster = Cluster::new();
+    classes(&mut cluster);
+    for index in 0..1_000 {
+        let name = format!("n{index}");
+        let devices: Vec<Value> = (0..8)
+            .map(|device| gpu(&format!("gpu-{device}"), "NVIDIA H100 80GB HBM3", "81559Mi"))
+            .collect();
+        cluster.node(&node(&name));
+        cluster.resource(&slice(&name, json!(devices)));
+    }
+    cluster.resource(&template(
+        "one",
+        request(json!({"deviceClassName": "gpu.nvidia.com"})),
+    ));
+    let pod = by_template("chat", json!([container("server", SMALL, Some("0.90"))]));
+    let started = std::time::Instant::now();
+    for _ in 0..100 {
+        assert!(cluster.try_create(&pod).admit);
+    }
+    // A few hundred microseconds each, without optimisation; one device at a time it would be seconds.
+    assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
+    assert_eq!(
+        cluster
+            .ledger
+            .devices()
+            .iter()
+            .filter(|device| device.id.is_some())
+            .count(),
+        8_000
+    );
+}
+
+#[test]
+fn odd_objects_break_nothing() {
+    for results in [
+        json!([]),
+        json!([{}]),
+        json!([{"request": "other", "driver": "gpu.nvidia.com", "pool": "n1", "device": "gpu-0"}]),
+        json!([{"request": "gpu", "driver": "nic.example.com", "pool": "n1", "device": "gpu-0"}]),
+    ] {
+        let mut cluster = h100();
+        cluster.resource(&allocated(
+            claim("shared", request(json!({"deviceClassName": "gpu.nvidia.com"}))),
+            results,
+        ));
+        assert!(cluster.create(&by_claim("a", "0.50")).admit);
+    }
+    for exactly in [
+        json!({}),
+        json!(null),
+        json!({"deviceClassName": ""}),
+        json!({"deviceClassName": "gpu.nvidia.com", "count": -1}),
+        json!({"deviceClassName": "gpu.nvidia.com", "count": 0}),
+        json!({"deviceClassName": "gpu.nvidia.com", "count": 9_000_000_000_000_u64}),
+        json!({"deviceClassName": "gpu.nvidia.com", "allocationMode": "All"}),
+        json!({"deviceClassName": "gpu.nvidia.com", "capacity": {"requests": {"memory": "much"}}}),
+        json!({"deviceClassName": "gpu.nvidia.com", "selectors": [{}, {"cel": null}, {"cel": {"expression": "("}}]}),
+    ] {
+        let mut cluster = h100();
+        cluster.resource(&template("one", request(exactly.clone())));
+        let pod = by_template("chat", json!([container("server", SMALL, Some("0.90"))]));
+        drop(cluster.create(&pod));
+        let mut many = deployment("chat", 2_147_483_647, &container("server", SMALL, Some("0.90")));
+        many["spec"]["template"]["spec"]["resourceClaims"] =
+            json!([{"name": "gpu", "resourceClaimTemplateName": "one"}]);
+        drop(cluster.create(&many));
+    }
+    // Entries that no container uses, containers that use none, names that nobody has.
+    let mut cluster = h100();
+    cluster.resource(&claim(
+        "shared",
+        request(json!({"deviceClassName": "gpu.nvidia.com"})),
+    ));
+    let mut pod = by_claim("a", "0.50");
+    pod["spec"]["containers"][0]["resources"] = json!(null);
+    assert!(!cluster.create(&pod).judged);
+    pod["spec"]["containers"][0]["resources"] =
+        json!({"claims": [{"name": "other"}, {"name": "gpu", "request": "other"}]});
+    assert!(cluster.create(&pod).admit);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A pod of so many thousandths that uses the claim.
+    Create(u64),
+    /// The API server shows it, bound or not.
+    See(usize, bool),
+    Delete(usize),
+    Release(usize),
+    /// The claim is allocated, or not any more.
+    Allocate(bool),
+    Reload,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let index = || any::<prop::sample::Index>().prop_map(|index| index.index(64));
+    prop_oneof![
+        6 => (20_u64..=700).prop_map(Step::Create),
+        3 => (index(), any::<bool>()).prop_map(|(pod, bound)| Step::See(pod, bound)),
+        2 => index().prop_map(Step::Delete),
+        1 => index().prop_map(Step::Release),
+        1 => any::<bool>().prop_map(Step::Allocate),
+        1 => Just(Step::Reload),
+    ]
+}
+
+/// The share of a fraction on an H100, worked out anew.
+fn share(thousandths: u64) -> u64 {
+    let total = u64::from(H100);
+    let request = (total * thousandths).div_ceil(1_000);
+    let reserve = (total * 15).div_ceil(1_000).max(512);
+    (900_000 * (request + 640))
+        .div_ceil(total - reserve)
+        .max(thousandths * 1_000)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// Whoever comes when, and whatever is seen of them: a pod joins a claim exactly when all fit on its device.
+    #[test]
+    fn who_shares_a_claim_fits_on_its_device(steps in prop::collection::vec(step(), 1..24)) {
+        let mut cluster = h100();
+        let shared = claim("shared", request(json!({"deviceClassName": "gpu.nvidia.com"})));
+        cluster.resource(&shared);
+        // Object, thousandths, and whether the API server has shown it.
+        let mut pods: Vec<(Value, u64, bool)> = Vec::new();
+        for (count, step) in steps.into_iter().enumerate() {
+            let picked = |index: usize| (!pods.is_empty()).then(|| index % pods.len().max(1));
+            match step {
+                Step::Create(thousandths) => {
+                    let name = format!("p{count}");
+                    let mut pod = by_claim(&name, &format!("0.{thousandths:03}"));
+                    pod["metadata"]["uid"] = json!(name);
+                    pod["spec"]["containers"][0]["args"][1] = json!("example-org/chat");
+                    let others: u64 = pods.iter().map(|(_, thousandths, _)| share(*thousandths)).sum();
+                    let expected = pods.is_empty() || others + share(thousandths) <= 900_000;
+                    let verdict = cluster.create(&pod);
+                    prop_assert_eq!(verdict.admit, expected, "{} beside {}: {:?}", thousandths, others, verdict.findings);
+                    if verdict.admit {
+                        pods.push((pod, thousandths, false));
+                    }
+                }
+                Step::See(index, bound) => {
+                    let Some(index) = picked(index) else { continue };
+                    let (pod, _, seen) = &mut pods[index];
+                    *seen = true;
+                    if bound {
+                        *pod = cluster.running(pod, "n1");
+                    } else {
+                        cluster.see(pod);
+                    }
+                }
+                Step::Delete(index) => {
+                    let Some(index) = picked(index) else { continue };
+                    let (pod, _, _) = pods.remove(index);
+                    cluster.ledger.remove_pod(pod["metadata"]["uid"].as_str().unwrap());
+                }
+                Step::Release(index) => {
+                    let Some(index) = picked(index) else { continue };
+                    // One that was seen stays.
+                    cluster.ledger.release(pods[index].0["metadata"]["uid"].as_str().unwrap());
+                    if !pods[index].2 {
+                        pods.remove(index);
+                    }
+                }
+                Step::Allocate(true) => cluster.resource(&allocated(shared.clone(), json!([result("n1", "gpu-0")]))),
+                Step::Allocate(false) => cluster.resource(&shared),
+                Step::Reload => {
+                    let policies = cluster.ledger.policies().clone();
+                    cluster.ledger.set_policies(policies);
+                }
+            }
+        }
+    }
 }

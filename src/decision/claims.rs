@@ -12,10 +12,9 @@ use super::{Operation, Prepared, Question, Verdict, fixes};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{FieldPath, Finding, Severity};
-use crate::ledger::{Holder, Ledger, Reservation, constraints, top_workload};
+use crate::ledger::{Holder, Ledger, constraints};
 use crate::units::Share;
-use crate::workload::pod::Pod;
-use crate::workload::{WorkloadKind, controller_of};
+use crate::workload::WorkloadKind;
 
 mod judge;
 mod sharers;
@@ -57,7 +56,8 @@ pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Le
     }
     let is_pod = workload.kind == WorkloadKind::Pod;
     if is_pod && judged.is_named && raised && !question.dry_run {
-        verdict.reservation = Some(reservation(question, demand));
+        let spec = constraints(&workload.pod);
+        verdict.reservation = Some(super::pod::reservation(question, demand, spec, None, Vec::new()));
     }
     Some(verdict.conclude(policy.mode, may_deny, false))
 }
@@ -95,23 +95,6 @@ pub(super) fn raises(
     }
     judge(context, old)
         .is_none_or(|before| judged.share > before.share || judged.is_refused() && !before.is_refused())
-}
-
-/// What is kept of an admitted pod that uses a claim which others may use as well.
-fn reservation(question: &Question, demand: &Arc<Demand>) -> Reservation {
-    let pod: &Pod = &question.workload.pod;
-    Reservation {
-        uid: pod.metadata.uid.clone(),
-        namespace: question.workload.object.namespace.clone(),
-        name: super::pod::name_of(pod),
-        labels: pod.metadata.labels.clone(),
-        workload: top_workload(pod),
-        controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-        demand: demand.clone().without_loads(),
-        constraints: constraints(pod),
-        place: None,
-        moves: Vec::new(),
-    }
 }
 
 /// Adds the largest fraction with which the claims pass, where another fraction can answer every error.

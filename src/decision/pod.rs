@@ -127,18 +127,7 @@ pub(super) fn judge(
         .extend(by_claims.into_iter().flat_map(|(judged, _)| judged.placement));
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
     if !question.dry_run && (shared_place || shared_claim || is_update && raised) {
-        verdict.reservation = Some(Reservation {
-            uid: pod.metadata.uid.clone(),
-            namespace: question.workload.object.namespace.clone(),
-            name: name_of(pod),
-            labels: pod.metadata.labels.clone(),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: demand.clone().without_loads(),
-            constraints: spec.clone(),
-            place,
-            moves,
-        });
+        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
         fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
@@ -147,8 +136,31 @@ pub(super) fn judge(
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
 }
 
+/// What is kept of an admitted pod.
+pub(super) fn reservation(
+    question: &Question,
+    demand: &Arc<Demand>,
+    constraints: Arc<PodSpec>,
+    place: Option<Arc<str>>,
+    moves: Vec<(Arc<str>, Arc<str>)>,
+) -> Reservation {
+    let pod = &question.workload.pod;
+    Reservation {
+        uid: pod.metadata.uid.clone(),
+        namespace: question.workload.object.namespace.clone(),
+        name: name_of(pod),
+        labels: pod.metadata.labels.clone(),
+        workload: top_workload(pod),
+        controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+        demand: demand.clone().without_loads(),
+        constraints,
+        place,
+        moves,
+    }
+}
+
 /// Only files have pods without a name. Two of one prefix are two pods.
-pub(super) fn name_of(pod: &Pod) -> String {
+fn name_of(pod: &Pod) -> String {
     if pod.metadata.name.is_empty() {
         return format!("{}{}", pod.metadata.generate_name, pod.metadata.uid);
     }

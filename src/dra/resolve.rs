@@ -246,7 +246,7 @@ impl Dra {
         of_class
             .chain(of_claim)
             .filter_map(sharing)
-            .last()
+            .next_back()
             .and_then(mps_limit)
     }
 }

@@ -38,9 +38,8 @@ pub(crate) fn selects(expression: &str, kind: &Kind) -> Answer {
     match value {
         Some(value) if reader.rest.is_empty() => match value {
             Value::Bool(true) => Answer::Yes,
-            Value::Unknown => Answer::Unknown,
             Value::Bool(false) | Value::Error => Answer::No,
-            // The API server refuses an expression of another type.
+            // Unknown; an expression of another type is refused by the API server.
             _ => Answer::Unknown,
         },
         _ => Answer::Unknown,
@@ -283,9 +282,8 @@ impl<'a> Reader<'a> {
                 Some(Attribute::Text(text)) => Value::Text(text.to_string()),
                 Some(Attribute::Int(number)) => Value::Int(*number),
                 Some(Attribute::Bool(value)) => Value::Bool(*value),
-                Some(Attribute::Version(_)) => Value::Unknown,
                 None if is_kept(name) => Value::Error,
-                None => Value::Unknown,
+                Some(Attribute::Version(_)) | None => Value::Unknown,
             },
             (Value::CapacitiesOf, name) => match self.kind.capacities.get(name) {
                 Some(text) => Quantity::parse(text).map_or(Value::Unknown, Value::Quantity),

@@ -16,6 +16,9 @@ use crate::dra::{DRIVER, Placed};
 use crate::policy::Evidence;
 use crate::units::{Mib, Share};
 
+/// Namespace and name of a claim.
+pub(super) type Name = (Arc<str>, Arc<str>);
+
 impl Ledger {
     /// A ResourceSlice appeared or changed.
     pub fn set_resource_slice(&mut self, slice: &ResourceSlice) {

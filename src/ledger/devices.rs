@@ -108,7 +108,7 @@ impl DeviceView {
 
     /// The amounts that come together on the heaviest device when so many of its slots are `kept` for somebody else.
     pub(crate) fn meeting(&self, mut items: Vec<Meets<'_>>, kept: usize) -> Mib {
-        items.sort_unstable_by(|a, b| (b.weight, b.amount).cmp(&(a.weight, a.amount)));
+        items.sort_unstable_by_key(|item| std::cmp::Reverse((item.weight, item.amount)));
         let anywhere = || items.iter().filter(|item| item.devices.is_empty());
         let sum = |on: Option<&Arc<str>>, free: usize| {
             let there = items

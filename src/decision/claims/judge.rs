@@ -238,7 +238,7 @@ fn sharing(kind: &Kind, limit: Option<Limit>, users: u32) -> Sharing {
 fn judge_use(
     context: &Context<'_>,
     one: &Resolved<'_>,
-    users: &BTreeMap<&Wanted, Vec<&Use>>,
+    sharing_it: &BTreeMap<&Wanted, Vec<&Use>>,
     judged: &mut Judged,
 ) {
     let policy = judged.policy.clone();
@@ -261,7 +261,10 @@ fn judge_use(
             pod: &policy,
             device: &device.device,
         };
-        let uses = users.get(option.wanted).map(Vec::as_slice).unwrap_or_default();
+        let uses = sharing_it
+            .get(option.wanted)
+            .map(Vec::as_slice)
+            .unwrap_or_default();
         let limit = option.choice.limit(option.kind);
         let sharing = sharing(option.kind, limit, sharers(context, option.wanted, uses));
         let (findings, each) = findings(one.used, option, sharing, limit, rules);
@@ -399,7 +402,7 @@ fn judge_sharers(
         for (pool, name) in &choice.allocated {
             let node = context.ledger.dra.node_of(pool, name);
             judged.placement.push(PlacementRow {
-                node: node.map_or_else(|| pool.to_string(), |node| node.to_string()),
+                node: node.unwrap_or(pool).to_string(),
                 device: Some(format!("{DRIVER}[{name}]")),
                 evidence: Evidence::Observed,
                 promised: others_hold.request.plus(own.request.times(u64::from(pods))),

@@ -17,6 +17,7 @@ use crate::units::{Mib, Share};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
+mod claims;
 mod clients;
 mod configuration;
 mod fixes;
@@ -68,7 +69,9 @@ impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand.as_ref().map_or(true, |demand| demand.asks())
+        self.demand
+            .as_ref()
+            .map_or(true, |demand| demand.may_get_devices())
     }
 
     /// The question.
@@ -268,7 +271,10 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return Verdict::not_ours();
     }
     let demand = match &prepared.demand {
-        Ok(demand) if !demand.asks() => return without_slots(prepared, demand, ledger),
+        Ok(demand) if !demand.asks() => {
+            let by_claims = claims::judge_alone(prepared, demand, ledger);
+            return by_claims.unwrap_or_else(|| without_slots(prepared, demand, ledger));
+        }
         Ok(demand) => demand,
         Err(malformed) => {
             return Verdict {

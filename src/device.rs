@@ -142,4 +142,7 @@ impl GpuNode {
 pub fn is_slot_resource(name: &str) -> bool {
     name.strip_prefix("nvidia.com/")
         .is_some_and(|rest| rest == "gpu" || rest == "gpu.shared" || rest.starts_with("mig-"))
+        || name
+            .strip_prefix(crate::dra::IMPLICIT)
+            .is_some_and(|class| class == "nvidia.com" || class.ends_with(".nvidia.com"))
 }

@@ -17,6 +17,7 @@ pub mod decision;
 pub mod demand;
 pub mod device;
 pub mod document;
+pub mod dra;
 pub mod engine;
 pub mod finding;
 pub mod fit;

@@ -212,6 +212,15 @@ impl std::str::FromStr for ConfigMapName {
     }
 }
 
+impl DevicePolicy {
+    /// Whether evidence of this grade counts. Without `observed` nothing that was seen is used; without `any` a holder
+    /// whose device was not seen counts on every device of its node.
+    #[must_use]
+    pub fn accepts(&self, grade: Evidence) -> bool {
+        self.evidence.contains(&grade)
+    }
+}
+
 /// A vLLM fraction to add where the invocation has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DefaultFraction {

@@ -4,7 +4,7 @@
 //! it, so that the next object of the input meets them.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
@@ -13,6 +13,7 @@ use crate::configuration::{ConfigMap, Configuration, NodeLabels};
 use crate::device::config::Document;
 use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
+use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{LookUp, Sources};
 use crate::ledger::Ledger;
 use crate::manifest::{ManifestError, Object};
@@ -55,6 +56,10 @@ pub struct Snapshot {
     plugin_configs: BTreeMap<(String, String), Arc<PluginConfigMap>>,
     workloads: BTreeMap<Key, Arc<Workload>>,
     policies: Vec<Object>,
+    slices: BTreeMap<String, ResourceSlice>,
+    device_classes: BTreeMap<String, DeviceClass>,
+    claims: BTreeMap<(String, String), ResourceClaim>,
+    claim_templates: BTreeMap<(String, String), ResourceClaimTemplate>,
     pods_seen: usize,
 }
 
@@ -92,10 +97,43 @@ impl Snapshot {
             (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
                 self.policies.push(object.clone());
             }
+            (version, kind) if version.starts_with("resource.k8s.io/") => {
+                return self.add_resource(object, kind);
+            }
             // Read by what judges them; here they are known and stand in nobody's way.
             ("v1", "ResourceQuota")
             | ("scheduling.k8s.io/v1", "PriorityClass")
             | ("node.k8s.io/v1", "RuntimeClass") => {}
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    /// Takes an object of dynamic resource allocation.
+    fn add_resource(&mut self, object: &Object, kind: &str) -> Result<bool, ManifestError> {
+        let key = |metadata: &Metadata| {
+            named(object, metadata)?;
+            Ok((or_default(metadata.namespace.clone()), metadata.name.clone()))
+        };
+        match kind {
+            "ResourceSlice" => {
+                let slice: ResourceSlice = decode(object)?;
+                named(object, &slice.metadata)?;
+                self.slices.insert(slice.metadata.name.clone(), slice);
+            }
+            "DeviceClass" => {
+                let class: DeviceClass = decode(object)?;
+                named(object, &class.metadata)?;
+                self.device_classes.insert(class.metadata.name.clone(), class);
+            }
+            "ResourceClaim" => {
+                let claim: ResourceClaim = decode(object)?;
+                self.claims.insert(key(&claim.metadata)?, claim);
+            }
+            "ResourceClaimTemplate" => {
+                let template: ResourceClaimTemplate = decode(object)?;
+                self.claim_templates.insert(key(&template.metadata)?, template);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -167,19 +205,26 @@ impl Snapshot {
         &self.policies
     }
 
-    /// The nodes that offer a GPU, as the policies read them.
+    /// The nodes that offer a GPU, as the policies read them, those included that only ResourceSlices give one.
     pub fn gpu_nodes<'a>(&'a self, policies: &'a PolicySet) -> impl Iterator<Item = GpuNode> + 'a {
-        self.nodes.values().filter_map(|node| {
+        let published: BTreeSet<&str> = self
+            .slices
+            .values()
+            .filter_map(|slice| slice.spec.node_name.as_deref())
+            .collect();
+        self.nodes.values().filter_map(move |node| {
             let policy = policies.for_device(&node.metadata.labels);
             let plugin = self.plugin_config(&node.metadata.labels, policy.device.plugin_config.as_ref());
-            inventory::read_in(
+            let read = inventory::read_in(
                 node,
                 inventory::Context {
                     missing: policy.missing_facts,
                     catalogue: policy.device.products.catalogue(),
                     plugin: plugin.as_deref(),
                 },
-            )
+            );
+            let is_published = published.contains(node.metadata.name.as_str());
+            read.or_else(|| is_published.then(|| inventory::bare(node)))
         })
     }
 
@@ -256,6 +301,18 @@ impl Snapshot {
     pub fn fill(&self, ledger: &mut Ledger) {
         for (name, labels) in &self.namespaces {
             ledger.set_namespace(name, labels.clone());
+        }
+        for slice in self.slices.values() {
+            ledger.set_resource_slice(slice);
+        }
+        for class in self.device_classes.values() {
+            ledger.set_device_class(class.clone());
+        }
+        for claim in self.claims.values() {
+            ledger.set_resource_claim(claim.clone());
+        }
+        for template in self.claim_templates.values() {
+            ledger.set_claim_template(template.clone());
         }
         let policies = Arc::clone(ledger.policies());
         for node in self.gpu_nodes(&policies) {
@@ -361,6 +418,15 @@ fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
         return Err(object.error(format!("the {} has no metadata.name", object.kind())));
     }
     Ok(())
+}
+
+/// Files written by hand leave the namespace out.
+fn or_default(namespace: String) -> String {
+    if namespace.is_empty() {
+        "default".to_owned()
+    } else {
+        namespace
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod controller;
 mod decode;
-mod null;
+pub(crate) mod null;
 pub mod owner;
 pub mod pod;
 mod rollout;

@@ -440,3 +440,63 @@ fn what_configures_gpus_is_judged_wherever_it_stands() {
     assert!(checked.text.contains("llm/runs"), "{}", checked.text);
     assert_eq!(checked.codes(4), ["VG602"]);
 }
+
+#[test]
+fn claims_and_what_they_mean_are_context_too() {
+    let slice = |memory: &str| {
+        format!(
+            "---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: dra-a}}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: dra-a
+  pool: {{name: dra-a, generation: 1, resourceSliceCount: 1}}
+  devices:
+  - name: gpu-0
+    attributes: {{type: {{string: gpu}}, productName: {{string: NVIDIA L40S}}}}
+    capacity: {{memory: {{value: {memory}}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: dra-a}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {{name: gpu.nvidia.com}}
+spec:
+  extendedResourceName: nvidia.com/gpu
+  selectors: [{{cel: {{expression: device.driver == 'gpu.nvidia.com'}}}}]
+"
+        )
+    };
+    let by_claim = |name: &str, fraction: &str| {
+        pod(name, fraction).replace(
+            "    resources: {limits: {nvidia.com/gpu: 1}}",
+            "    resources: {claims: [{name: gpu}]}\n  resourceClaims: [{name: gpu, resourceClaimName: shared}]",
+        )
+    };
+    let claim = "---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: shared, namespace: llm}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+";
+    let input = format!(
+        "{}{}{}{claim}",
+        by_claim("a", "0.50"),
+        by_claim("b", "0.50"),
+        by_claim("c", "0.40")
+    );
+    let checked = check(&slice("46068Mi"), &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("a", "admit"), ("b", "deny"), ("c", "admit")]
+    );
+    assert_eq!(checked.codes(1), ["VG201"]);
+    // The node has no label and no capacity, and its slice offers what the class stands for.
+    let checked = check(&slice("46068Mi"), &pod("d", "0.95"), &[]);
+    assert_eq!(checked.verdicts(), [("d", "admit")], "{}", checked.text);
+    assert!(checked.codes(0).is_empty(), "{}", checked.text);
+}

@@ -27,7 +27,7 @@ const STEP_PPM: u32 = 1_000;
 const LEAST_USEFUL: Share = Share::from_ppm(20_000);
 
 /// Codes that another fraction may answer.
-const BY_FRACTION: [Code; 6] = [
+pub(super) const BY_FRACTION: [Code; 6] = [
     Code::Vg101,
     Code::Vg102,
     Code::Vg201,
@@ -253,6 +253,18 @@ pub(super) fn largest_fraction(
     most: Share,
     passes: Passes<'_>,
 ) -> Option<Fix> {
+    let least = fit::least_fraction(demand, survey);
+    largest_between(question, demand, least, most, passes)
+}
+
+/// The same with the least fraction with which the models may fit.
+pub(super) fn largest_between(
+    question: &Question,
+    demand: &Demand,
+    least: Share,
+    most: Share,
+    passes: Passes<'_>,
+) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
     let outcome = |thousandths: u32| {
         at(thousandths)
@@ -262,7 +274,7 @@ pub(super) fn largest_fraction(
     let fits = |thousandths: u32| !outcome(thousandths).is_refused();
     // From the least with which the models may fit, what passes at a fraction passes at any smaller one, so the border is
     // found by halving. Above the largest fraction of the object nothing would be written, and as it is it does not pass.
-    let least = LEAST_USEFUL.max(fit::least_fraction(demand, survey));
+    let least = LEAST_USEFUL.max(least);
     let least = u32::try_from(least.ppm().div_ceil(u64::from(STEP_PPM))).unwrap_or(1);
     let (mut low, mut high) = (
         least,

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::claims;
 use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
@@ -12,9 +13,8 @@ use super::{
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Standing};
-use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
@@ -51,6 +51,12 @@ pub(super) fn judge(
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
 
+    let by_claims = claims::beside_slots(question, demand, ledger, old);
+    if let Some((judged, _)) = &by_claims {
+        blocked |= judged.is_refused();
+        verdict.findings.extend(judged.findings.iter().cloned());
+    }
+
     let is_update = question.operation == Operation::Update;
     if !is_update
         && survey.takes_shared()
@@ -59,7 +65,9 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
+    let raised = !is_update
+        || old.is_none_or(|old| raises(question, old, demand, ledger))
+        || by_claims.as_ref().is_some_and(|(_, raised)| *raised);
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
@@ -119,8 +127,12 @@ pub(super) fn judge(
         );
     }
     let shared_place = place.is_some() && survey.takes_shared();
+    let shared_claim = by_claims.as_ref().is_some_and(|(judged, _)| judged.is_named);
+    verdict
+        .placement
+        .extend(by_claims.into_iter().flat_map(|(judged, _)| judged.placement));
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
-    if !question.dry_run && (shared_place || is_update && raised) {
+    if !question.dry_run && (shared_place || shared_claim || is_update && raised) {
         verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
@@ -131,7 +143,7 @@ pub(super) fn judge(
 }
 
 /// What the pod holds until it is seen, at the place that was found and with the pods that move for it.
-fn reservation(
+pub(super) fn reservation(
     question: &Question,
     demand: &Arc<Demand>,
     constraints: Arc<PodSpec>,
@@ -289,29 +301,17 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(
-    ledger: &Ledger,
-    place: &Arc<str>,
-    index: usize,
-    pool: &Pool,
-    several: &Standing,
-    own: &Own,
-) -> Mib {
-    let mut requests: Vec<_> = several
-        .holds
-        .iter()
-        .map(|hold| (hold.share, hold.request))
-        .collect();
-    if let Some(view) = ledger.devices_of(place).get(index) {
-        let (others, _) = budget::others(view, pool, own);
-        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
-    }
-    requests.sort_unstable_by(|a, b| b.cmp(a));
-    requests
-        .iter()
-        .take(may_meet(pool))
-        .map(|(_, request)| *request)
-        .sum()
+fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
+    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+        return several.request();
+    };
+    let (others, _) = budget::others(&view, own);
+    let new = several.holds.iter().map(|hold| Meets {
+        weight: hold.share.ppm(),
+        amount: hold.request,
+        devices: &[],
+    });
+    view.meeting(others.iter().map(|holder| holder.meets()).chain(new).collect(), 0)
 }
 
 /// The pools of a node as they are with so many such pods on it.
@@ -339,7 +339,7 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, pool, &several, own)
+                    meeting_requests(ledger, place, index, &several, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -352,7 +352,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: budget::grade(pool),
+                evidence: overlay.grade(place, entry, index),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

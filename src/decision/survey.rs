@@ -366,6 +366,7 @@ impl<'a> Survey<'a> {
     }
 }
 
+/// A resource that a DeviceClass stands for shows in no capacity, so no node's lack of it says anything.
 fn lacks_size(pool: &Pool) -> bool {
     pool.sharing.is_shared() && pool.total.is_none()
 }

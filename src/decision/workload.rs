@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::budget::{Closest, Own, closest};
+use super::claims;
 use super::clients::Users;
 use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
@@ -57,8 +58,13 @@ pub(super) fn judge(
             .map(|finding| path(under(&policy, finding))),
     );
     let of_kind = survey.findings(demand, &workload.template);
-    let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
+    let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
+    if let Some((judged, _)) = claims::beside_slots(question, demand, ledger, old) {
+        blocked |= judged.is_refused();
+        verdict.findings.extend(judged.findings);
+        verdict.placement.extend(judged.placement);
+    }
     if survey.takes_shared() {
         verdict.promise = promise(policy.enforcement);
     }
@@ -138,7 +144,7 @@ pub(super) fn judge(
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.
-fn is_own(holder: &Holder, workload: &Workload) -> bool {
+pub(super) fn is_own(holder: &Holder, workload: &Workload) -> bool {
     let by_name = holder
         .workload
         .as_ref()

@@ -8,6 +8,7 @@ use crate::finding::{Code, FieldPath, Finding, Number, Severity, short, shortene
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Fraction, Mib, Share};
 
+pub(crate) mod by_claim;
 pub(crate) mod fair;
 pub(crate) mod fit;
 pub(crate) mod mps;

@@ -86,6 +86,23 @@ pub fn read_in(node: &Node, context: Context<'_>) -> Option<GpuNode> {
     note_contradictions(&node.metadata.labels, &pools, &mut notes);
     mig::note(&node.metadata.labels, &pools, context.catalogue, &mut notes);
     Some(GpuNode {
+        pools,
+        notes,
+        ..bare(node)
+    })
+}
+
+/// The same, where ResourceSlices may give a node GPUs that it offers no slots of: one with a label that tells of a GPU is
+/// read without pools.
+#[must_use]
+pub fn read_or_bare(node: &Node, context: Context<'_>) -> Option<GpuNode> {
+    read_in(node, context).or_else(|| may_have_gpus(&node.metadata.labels).then(|| bare(node)))
+}
+
+/// A node without what it offers.
+#[must_use]
+pub fn bare(node: &Node) -> GpuNode {
+    GpuNode {
         metadata: Metadata {
             name: node.metadata.name.clone(),
             uid: node.metadata.uid.clone(),
@@ -95,9 +112,21 @@ pub fn read_in(node: &Node, context: Context<'_>) -> Option<GpuNode> {
         taints: node.spec.taints.clone(),
         cordoned: node.spec.unschedulable,
         ready: is_ready(&node.status.conditions),
-        pools,
-        notes,
-    })
+        pools: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Whether a node's labels tell that it has GPUs, though it offers no slots of them: ResourceSlices may. These are the
+/// labels by which NVIDIA's DRA driver finds its nodes.
+fn may_have_gpus(labels: &BTreeMap<String, String>) -> bool {
+    labels
+        .get("nvidia.com/gpu.present")
+        .is_some_and(|present| present == "true")
+        || labels
+            .range("feature.node.kubernetes.io/pci-".to_owned()..)
+            .take_while(|(name, _)| name.starts_with("feature.node.kubernetes.io/pci-"))
+            .any(|(name, value)| name.contains("10de") && value == "true")
 }
 
 /// Slots of one resource.

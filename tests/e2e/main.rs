@@ -20,6 +20,7 @@
 mod api;
 mod certificates;
 mod churn;
+mod claims;
 mod cluster;
 mod configuration;
 mod control_plane;

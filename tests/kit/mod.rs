@@ -37,6 +37,15 @@ pub const L40S: u32 = 46_068;
 #[derive(Default)]
 pub struct Maps(pub BTreeMap<(String, String), BTreeMap<String, String>>);
 
+/// Nodes are read by their labels and the embedded catalogue.
+fn facts() -> inventory::Context<'static> {
+    inventory::Context {
+        missing: MissingFacts::Exclusive,
+        catalogue: Catalogue::embedded(),
+        plugin: None,
+    }
+}
+
 impl Sources for Maps {
     fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
         match self.0.get(&(namespace.to_owned(), name.to_owned())) {
@@ -75,8 +84,20 @@ impl Cluster {
 
     pub fn node(&mut self, node: &Value) {
         let node = serde_json::from_value(node.clone()).expect("node");
-        if let Some(read) = inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()) {
+        if let Some(read) = inventory::read_or_bare(&node, facts()) {
             self.ledger.set_node(read);
+        }
+    }
+
+    /// An object of dynamic resource allocation.
+    pub fn resource(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().expect("kind");
+        match kind {
+            "ResourceSlice" => self.ledger.set_resource_slice(&read(object)),
+            "DeviceClass" => self.ledger.set_device_class(read(object)),
+            "ResourceClaim" => self.ledger.set_resource_claim(read(object)),
+            "ResourceClaimTemplate" => self.ledger.set_claim_template(read(object)),
+            other => panic!("{other} is no such kind"),
         }
     }
 
@@ -211,6 +232,10 @@ impl Cluster {
         self.see(&pod);
         pod
     }
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
+    serde_json::from_value(object.clone()).expect("an object")
 }
 
 pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32) -> Value {

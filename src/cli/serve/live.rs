@@ -117,7 +117,7 @@ impl Reader for PolicyReader {
             .plugin_config
             .as_ref()
             .and_then(|name| self.plugin.get(name));
-        inventory::read_in(
+        inventory::read_or_bare(
             node,
             inventory::Context {
                 missing: policy.missing_facts,

@@ -465,7 +465,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
         "{HEAD}spec:
   match:
     nodes: {{matchLabels: {{pool: a}}}}
-  device: {{budget: 0.8, tenants: sameNamespace, evidence: [observed]}}
+  device: {{budget: 0.8, tenants: sameNamespace, evidence: [spread]}}
   enforcement: gated
   mps: {{memoryLimit: none, threadPercentage: 50, override: true}}
   mig: {{profiles: [1g.10gb]}}
@@ -483,7 +483,8 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
         notices,
         [
             "p.yaml:7: spec.device.tenants: accepted, without effect yet",
-            "p.yaml:7: spec.device.evidence: accepted, without effect yet: the only grade that is worked out is any",
+            "p.yaml:7: spec.device.evidence: accepted, without effect yet: spread is not worked out, so a holder whose device \
+             was not seen counts on every device of its node",
             "p.yaml:8: spec.enforcement: accepted, without effect yet: every level acts as admission",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",

@@ -4,7 +4,8 @@
 //! cost stays a small part of what the API server allows.
 
 /// Whether a resource name is of a GPU.
-const RESOURCE: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/'))";
+const RESOURCE: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/') || \
+                        k.startsWith('deviceclass.resource.kubernetes.io/'))";
 
 /// Whether a pod asks for a GPU.
 pub(super) fn pod_asks() -> String {

@@ -15,6 +15,7 @@ use crate::workload::pod::{Container, Pod};
 mod annotations;
 pub mod argparse;
 mod arguments;
+mod djl;
 mod edit;
 mod fraction;
 mod image;
@@ -38,6 +39,7 @@ mod serving;
 pub mod sglang;
 mod sizes;
 mod tei;
+mod tensorflow_serving;
 mod tensorrt_llm;
 mod tgi;
 mod triton;
@@ -193,10 +195,12 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch, post] = self.0;
         write!(f, "{major}.{minor}.{patch}")?;
-        if post > 0 {
-            write!(f, ".post{post}")
-        } else {
-            Ok(())
+        // vLLM numbers a release after a release with `.post1` up to 0.8.5.post1 and with a fourth number since (0.9.0.1,
+        // 0.10.1.1); SGLang, which keeps the word, is below that.
+        match post {
+            0 => Ok(()),
+            post if [major, minor] < [0, 9] => write!(f, ".post{post}"),
+            post => write!(f, ".{post}"),
         }
     }
 }

@@ -20,6 +20,7 @@ use crate::manifest::{ManifestError, Object};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::owner::workload_owner;
 use crate::workload::pod::{Metadata, Node};
+use crate::workload::template::Bases;
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 mod join;
@@ -60,6 +61,7 @@ pub struct Snapshot {
     device_classes: BTreeMap<String, DeviceClass>,
     claims: BTreeMap<(String, String), ResourceClaim>,
     claim_templates: BTreeMap<(String, String), ResourceClaimTemplate>,
+    bases: Bases,
     pods_seen: usize,
 }
 
@@ -71,7 +73,7 @@ struct Named {
 
 impl Snapshot {
     /// Takes an object that others are judged against: a node, a namespace, a ConfigMap or a policy. `false` for any
-    /// other kind, which is left alone.
+    /// other kind, which is left alone; of those that others build on a copy is kept.
     pub fn add_context(&mut self, object: &Object) -> Result<bool, ManifestError> {
         match (object.api_version(), object.kind()) {
             ("v1", "Node") => {
@@ -104,7 +106,10 @@ impl Snapshot {
             ("v1", "ResourceQuota")
             | ("scheduling.k8s.io/v1", "PriorityClass")
             | ("node.k8s.io/v1", "RuntimeClass") => {}
-            _ => return Ok(false),
+            _ => {
+                self.bases.add(&object.value);
+                return Ok(false);
+            }
         }
         Ok(true)
     }
@@ -152,7 +157,7 @@ impl Snapshot {
                 )));
             }
         }
-        let Some(mut workload) = read_workload(object)? else {
+        let Some(mut workload) = self.read(object)? else {
             return Ok(());
         };
         // Pods without a GPU hold nothing, and a large cluster has many.
@@ -161,6 +166,28 @@ impl Snapshot {
             self.workloads.insert(Key::of(&workload), Arc::new(workload));
         }
         Ok(())
+    }
+
+    /// Reads an object of one of the kinds that make pods, on what others are built on here; `None` for any other.
+    pub fn read(&self, object: &Object) -> Result<Option<Workload>, ManifestError> {
+        let workload = Workload::read_on(&object.value, &self.bases).map_err(|malformed| {
+            let name = object.name();
+            object.error(format!("{} {name:?}: {malformed}", object.kind()))
+        })?;
+        // Two objects without a name would be taken for one, and one of them would not be counted.
+        match workload {
+            Some(workload) if workload.object.name.is_empty() => Err(object.error(format!(
+                "the {} has neither metadata.name nor metadata.generateName: give it one",
+                object.kind()
+            ))),
+            workload => Ok(workload),
+        }
+    }
+
+    /// The objects that others build on.
+    #[must_use]
+    pub const fn bases(&self) -> &Bases {
+        &self.bases
     }
 
     /// Gives a pod without an identity one of its own: the ledger knows pods by UID.
@@ -367,22 +394,6 @@ struct NotAllowed;
 impl Sources for NotAllowed {
     fn config_map(&self, _: &str, _: &str) -> LookUp<'_> {
         LookUp::NotRead("the policy does not let ConfigMaps be read (sources.configMaps)")
-    }
-}
-
-/// Reads an object of one of the kinds that make pods; `None` for any other.
-pub fn read_workload(object: &Object) -> Result<Option<Workload>, ManifestError> {
-    let workload = Workload::read(&object.value).map_err(|malformed| {
-        let name = object.name();
-        object.error(format!("{} {name:?}: {malformed}", object.kind()))
-    })?;
-    // Two objects without a name would be taken for one, and one of them would not be counted.
-    match workload {
-        Some(workload) if workload.object.name.is_empty() => Err(object.error(format!(
-            "the {} has neither metadata.name nor metadata.generateName: give it one",
-            object.kind()
-        ))),
-        workload => Ok(workload),
     }
 }
 

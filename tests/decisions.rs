@@ -70,6 +70,89 @@ fn at(deployment: &Value, fraction: &str) -> Value {
     changed
 }
 
+// Ranks of each engine against the slots.
+
+#[test]
+fn ranks_of_every_engine_are_counted_against_the_slots() {
+    let file = |command: &[&str]| json!({"image": "registry.example/server:1", "command": command});
+    let variables = |image: &str, pairs: &[(&str, &str)]| {
+        let env: Vec<Value> = pairs
+            .iter()
+            .map(|(name, value)| json!({"name": name, "value": value}))
+            .collect();
+        json!({"image": image, "env": env})
+    };
+    let engines = |ranks: &str| {
+        vec![
+            file(&[
+                "text-generation-launcher",
+                "--model-id",
+                "m",
+                "--num-shard",
+                ranks,
+            ]),
+            file(&["trtllm-serve", "m", "--tp_size", ranks]),
+            file(&[
+                "python3",
+                "-m",
+                "dynamo.trtllm",
+                "--model-path",
+                "m",
+                "--tensor-parallel-size",
+                ranks,
+            ]),
+            file(&["lmdeploy", "serve", "api_server", "m", "--tp", ranks]),
+            file(&[
+                "python3",
+                "launch_triton_server.py",
+                "--model_repo=/m",
+                "--world_size",
+                ranks,
+            ]),
+            file(&["mpirun", "-n", ranks, "tritonserver", "--model-repository=/m"]),
+            file(&["torchrun", "--nproc_per_node", ranks, "train.py"]),
+            variables("nvcr.io/nim/org/m:1.3.3", &[("NIM_TENSOR_PARALLEL_SIZE", ranks)]),
+            variables(
+                "nvcr.io/nim/org/m:2.0.1",
+                &[
+                    ("NIM_TENSOR_PARALLEL_SIZE", ranks),
+                    ("NIM_GPU_MEM_FRACTION", "0.3"),
+                ],
+            ),
+            variables(
+                "deepjavalibrary/djl-serving:0.33.0-lmi",
+                &[("HF_MODEL_ID", "m"), ("OPTION_TENSOR_PARALLEL_DEGREE", ranks)],
+            ),
+        ]
+    };
+    let verdict = |cluster: &mut Cluster, container: &Value| {
+        let mut container = container.clone();
+        container["name"] = json!("server");
+        container["resources"] = json!({"limits": {"nvidia.com/gpu": 2}});
+        cluster.create(&pod_of("p", json!([container])))
+    };
+    for container in engines("4") {
+        let mut cluster = Cluster::new();
+        cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 4, 1);
+        let verdict = verdict(&mut cluster, &container);
+        assert!(!verdict.admit, "{container}");
+        let finding = finding(&verdict, Code::Vg105);
+        assert!(
+            finding.message.contains("needs 4 devices"),
+            "{container}: {}",
+            finding.message
+        );
+    }
+    for container in engines("2") {
+        let verdict = verdict(&mut h100(), &container);
+        assert!(
+            !verdict.admit && has(&verdict, Code::Vg205),
+            "{container}: {:#?}",
+            verdict.findings
+        );
+    }
+}
+
 // What an UPDATE may be refused for.
 
 #[test]

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::decision::{ConfigurationQuestion, Operation, Question};
-use crate::workload::{Malformed, ObjectRef, Workload, WorkloadKind};
+use crate::workload::{CustomKind, Malformed, ObjectRef, Workload, WorkloadKind};
 
 mod configuration;
 mod scale;
@@ -325,7 +325,7 @@ impl<'a> Review<'a> {
             ("apps", "DaemonSet") => WorkloadKind::DaemonSet,
             ("batch", "Job") => WorkloadKind::Job,
             ("batch", "CronJob") => WorkloadKind::CronJob,
-            _ => return None,
+            (group, kind) => return CustomKind::of(group, kind).map(WorkloadKind::Custom),
         };
         Some(kind)
     }
@@ -393,8 +393,7 @@ impl<'a> Review<'a> {
     /// The request is right about these even where the object leaves them out.
     fn complete(&self, mut workload: Workload) -> Workload {
         if !self.namespace.is_empty() {
-            workload.object.namespace = self.namespace.to_string();
-            workload.pod.metadata.namespace = self.namespace.to_string();
+            workload.set_namespace(&self.namespace);
         }
         if workload.object.name.is_empty() {
             workload.object.name = self.name.to_string();

@@ -13,7 +13,7 @@ use crate::document::{Checked, Document, Kind};
 use crate::finding::Severity;
 use crate::ledger::{Ledger, Moment};
 use crate::manifest::Object;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::workload::{ObjectRef, Workload};
 
 mod text;
@@ -105,7 +105,7 @@ struct Cluster {
 impl Cluster {
     /// Judges one object and lets it join where it is admitted; `None` where it is not ours to judge.
     fn apply(&mut self, mut object: Object) -> Result<Option<Judged>, Failure> {
-        let Some(mut workload) = snapshot::read_workload(&object)? else {
+        let Some(mut workload) = self.snapshot.read(&object)? else {
             return Ok(None);
         };
         let reference = workload.object.clone();
@@ -196,7 +196,7 @@ impl Cluster {
     fn patched(&self, object: &mut Object, verdict: &Verdict) -> Result<Option<Workload>, Failure> {
         json_patch::patch(&mut object.value, &verdict.patches)
             .map_err(|error| object.error(format!("the policy's own change does not apply: {error}")))?;
-        let mut workload = snapshot::read_workload(object)?;
+        let mut workload = self.snapshot.read(object)?;
         if let Some(workload) = &mut workload {
             self.snapshot.adopt(workload);
         }

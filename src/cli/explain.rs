@@ -10,7 +10,8 @@ use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
 use crate::policy::PolicySet;
-use crate::snapshot::{Snapshot, read_workload};
+use crate::snapshot::Snapshot;
+use crate::workload::WorkloadKind;
 use crate::workload::template::{self, Bases};
 
 mod provenance;
@@ -32,16 +33,12 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
             return Err(Failure::joined(failures));
         }
     };
-    let mut bases = Bases::default();
-    for object in &objects {
-        bases.add(&object.value);
-    }
     let mut items = Vec::new();
     for object in &objects {
-        let workload = match read_workload(object) {
-            Ok(Some(workload)) => workload,
-            Ok(None) => {
-                match of_other_kind(object, &bases, &snapshot, &policies) {
+        let workload = match snapshot.read(object) {
+            Ok(Some(workload)) if !matches!(workload.kind, WorkloadKind::Custom(_)) => workload,
+            Ok(_) => {
+                match of_other_kind(object, snapshot.bases(), &snapshot, &policies) {
                     Ok(explained) => items.extend(explained),
                     Err(failure) => failures.push(failure),
                 }

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use super::budget::Own;
-use super::workload::is_own;
-use super::{Operation, Prepared, Question, Verdict, fixes};
+use super::workload::{is_own, located, tell_open};
+use super::{Operation, PlacementRow, Prepared, Question, Verdict, fixes};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
-use crate::finding::{FieldPath, Finding, Severity};
+use crate::finding::{Finding, Severity};
 use crate::ledger::{Holder, Ledger, constraints};
 use crate::units::Share;
 use crate::workload::WorkloadKind;
@@ -39,7 +39,8 @@ pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Le
         return Some(Verdict::not_ours());
     }
     let runs_already = workload.pod.is_mirror() && question.by_node;
-    let may_deny = raised && !question.scale_only && !runs_already;
+    let open = workload.open();
+    let may_deny = raised && !question.scale_only && !runs_already && open.is_none();
     let policy = judged.policy.clone();
     let mut verdict = Verdict::of(&policy);
     let of_pod = demand.findings.iter().cloned();
@@ -51,8 +52,13 @@ pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Le
     if may_deny {
         propose(question, &context, demand, &mut verdict.findings);
     }
-    for finding in &mut verdict.findings {
-        finding.path = workload.template.field(finding.path.as_str());
+    verdict.findings = verdict
+        .findings
+        .into_iter()
+        .map(|finding| located(workload, finding))
+        .collect();
+    if let Some(open) = open {
+        tell_open(&mut verdict.findings, open);
     }
     let is_pod = workload.kind == WorkloadKind::Pod;
     if is_pod && judged.is_named && raised && !question.dry_run {
@@ -118,7 +124,10 @@ pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Deman
             .flat_map(|used| used.findings.clone())
             .collect(),
     };
-    let passes = |changed: &Arc<Demand>| {
+    let passes = |changed: &[Arc<Demand>]| {
+        let Some(changed) = changed.first() else {
+            return fixes::Outcome::Refused;
+        };
         let mut tried = demand.clone();
         for (used, claim) in tried.uses.iter_mut().zip(&changed.claims) {
             used.claim.parts.clone_from(&claim.parts);
@@ -130,7 +139,7 @@ pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Deman
         }
     };
     let least = judge::least_fraction(context, demand);
-    let fix = fixes::largest_between(question, &by_claims, least, Share::WHOLE, &passes);
+    let fix = fixes::largest_between(&[(question, &by_claims)], least, Share::WHOLE, &passes);
     let first = findings
         .iter_mut()
         .find(|finding| finding.severity == Severity::Error);
@@ -139,26 +148,47 @@ pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Deman
     }
 }
 
-/// The findings of a pod that asks for slots as well.
+/// What the claims of a pod come to that asks for slots as well.
+#[derive(Default)]
+pub(super) struct BesideSlots {
+    pub(super) placement: Vec<PlacementRow>,
+    /// Whether they refuse it.
+    pub(super) refused: bool,
+    /// Whether an UPDATE takes more by them than before.
+    pub(super) raised: bool,
+    /// Whether it uses a claim that others may use as well.
+    pub(super) is_named: bool,
+}
+
+/// Adds what is to be said of the claims of a pod that asks for slots as well. Where it is refused already no change of its
+/// claims is proposed: that would not be enough.
 pub(super) fn beside_slots(
     question: &Question,
     demand: &Demand,
     ledger: &Ledger,
     old: Option<&Arc<Demand>>,
-) -> Option<(Judged, bool)> {
+    findings: &mut Vec<Finding>,
+) -> BesideSlots {
     if demand.uses.is_empty() {
-        return None;
+        return BesideSlots::default();
     }
     let own = own(question, ledger);
     let context = Context::of(question, ledger, &own);
-    let mut judged = judge(&context, demand)?;
+    let Some(mut judged) = judge(&context, demand) else {
+        return BesideSlots::default();
+    };
+    let others_refuse = findings.iter().any(|finding| finding.severity == Severity::Error);
     let raised = question.operation != Operation::Update || raises(&context, old, demand, &judged);
-    if raised {
+    if raised && !others_refuse && question.workload.open().is_none() {
         propose(question, &context, demand, &mut judged.findings);
     }
-    let template: &FieldPath = &question.workload.template;
-    for finding in &mut judged.findings {
-        finding.path = template.field(finding.path.as_str());
+    let refused = judged.is_refused();
+    let told = judged.findings.into_iter();
+    findings.extend(told.map(|finding| located(&question.workload, finding)));
+    BesideSlots {
+        placement: judged.placement,
+        refused,
+        raised,
+        is_named: judged.is_named,
     }
-    Some((judged, raised))
 }

@@ -39,7 +39,6 @@ pub(super) fn judge(
     );
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
-    let template = FieldPath::default();
     verdict.findings.extend(
         demand
             .findings
@@ -47,15 +46,11 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| under(&policy, finding)),
     );
-    let of_kind = survey.findings(demand, &template);
+    let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
-
-    let by_claims = claims::beside_slots(question, demand, ledger, old);
-    if let Some((judged, _)) = &by_claims {
-        blocked |= judged.is_refused();
-        verdict.findings.extend(judged.findings.iter().cloned());
-    }
+    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;
     if !is_update
@@ -65,9 +60,8 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    let raised = !is_update
-        || old.is_none_or(|old| raises(question, old, demand, ledger))
-        || by_claims.as_ref().is_some_and(|(_, raised)| *raised);
+    let raised =
+        !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
@@ -95,21 +89,10 @@ pub(super) fn judge(
             }
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
             Sought::Full => {
-                if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
-                    let namespace = &object.namespace;
-                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
-                    if finding.code == Code::Vg201 {
-                        finding.details.extend(unmodelled(&pod.spec));
-                    }
-                    if survey.takes_exclusive() {
-                        finding = finding.detail(
-                            "nodes that do not share their devices would take it too and have none free: with a node \
-                             selector for those it waits for one",
-                        );
-                    }
-                    place = Some(closest.node().clone());
-                    verdict.findings.push(finding);
-                }
+                let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
+                let (closest, finding) = told.unzip();
+                place = closest;
+                verdict.findings.extend(finding);
             }
         }
     }
@@ -127,19 +110,43 @@ pub(super) fn judge(
         );
     }
     let shared_place = place.is_some() && survey.takes_shared();
-    let shared_claim = by_claims.as_ref().is_some_and(|(judged, _)| judged.is_named);
-    verdict
-        .placement
-        .extend(by_claims.into_iter().flat_map(|(judged, _)| judged.placement));
+    verdict.placement.extend(by_claims.placement);
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
-    if !question.dry_run && (shared_place || shared_claim || is_update && raised) {
+    if !question.dry_run && (shared_place || by_claims.is_named || is_update && raised) {
         verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
-        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        // What is tried is tried against slots alone; what answers claims was found with them.
+        if !by_claims.refused {
+            fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        }
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+}
+
+/// The node that comes closest to taking a pod for which every device is full, and why it does not.
+fn full(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, overlay, own): (&Ledger, &Overlay<'_>, &Own),
+    spec: &Arc<PodSpec>,
+) -> Option<(Arc<str>, Finding)> {
+    let closest = closest(survey, ledger, overlay, spec)?;
+    let workload = &question.workload;
+    let messages = &survey.policy().messages;
+    let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
+    if finding.code == Code::Vg201 {
+        finding.details.extend(unmodelled(&workload.pod.spec));
+    }
+    if survey.takes_exclusive() {
+        finding = finding.detail(
+            "nodes that do not share their devices would take it too and have none free: with a node selector for those \
+             it waits for one",
+        );
+    }
+    Some((closest.node().clone(), finding))
 }
 
 /// What the pod holds until it is seen, at the place that was found and with the pods that move for it.
@@ -174,8 +181,7 @@ fn tell_of_neighbours(
     findings: &mut Vec<Finding>,
 ) {
     let policy = survey.policy();
-    let template = FieldPath::default();
-    let beside = Beside::of(survey, ledger, own, &template);
+    let beside = Beside::of(survey, ledger, own, &question.workload);
     beside.tell(demand, &[(place.clone(), 1)], findings);
     let users = Users {
         survey,
@@ -284,7 +290,7 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     if old == new {
         return false;
     }
-    if newly_unreadable(old, new) {
+    if newly_unreadable(std::iter::once(old), std::iter::once(new)) {
         return true;
     }
     let labels = &question.workload.pod.metadata.labels;

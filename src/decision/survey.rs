@@ -240,7 +240,8 @@ impl<'a> Survey<'a> {
     }
 
     /// What speaks against every node, and what to know about the rest. Empty of errors where a place may be sought.
-    pub(super) fn findings(&self, demand: &Demand, template: &FieldPath) -> Vec<Finding> {
+    /// Their paths are those of the pod.
+    pub(super) fn findings(&self, demand: &Demand) -> Vec<Finding> {
         let mut findings = Vec::new();
         if let Some(not_offered) = &self.not_offered {
             findings.push(not_offered.clone());
@@ -267,11 +268,6 @@ impl<'a> Survey<'a> {
             findings.extend(clients::without_effect(demand, &self.accepting));
             findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
-        }
-        for finding in &mut findings {
-            if !template.as_str().is_empty() {
-                finding.path = template.field(finding.path.as_str());
-            }
         }
         findings
     }

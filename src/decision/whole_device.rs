@@ -7,32 +7,33 @@ use super::survey::Survey;
 use crate::demand::weigh::whole_device;
 use crate::demand::{Claim, Demand, Standing};
 use crate::device::Pool;
-use crate::finding::{Code, FieldPath, Finding};
+use crate::finding::{Code, Finding};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, Meets};
 use crate::units::Mib;
+use crate::workload::Workload;
 
 /// What is known of the nodes that the pods would stand on.
 pub(super) struct Beside<'a> {
     survey: &'a Survey<'a>,
     ledger: &'a Ledger,
     own: &'a Own,
-    template: &'a FieldPath,
+    workload: &'a Workload,
 }
 
 impl<'a> Beside<'a> {
-    /// `own` are pods that are not counted; `template` is where the pod lies in the object.
+    /// `own` are pods that are not counted; `workload` knows where the pod's fields lie in the object.
     pub(super) fn of(
         survey: &'a Survey<'a>,
         ledger: &'a Ledger,
         own: &'a Own,
-        template: &'a FieldPath,
+        workload: &'a Workload,
     ) -> Self {
         Self {
             survey,
             ledger,
             own,
-            template,
+            workload,
         }
     }
 
@@ -47,7 +48,7 @@ impl<'a> Beside<'a> {
                 continue;
             };
             for (part, fraction) in whole_device::engines(claim, pool) {
-                let path = self.template.field(part.path.as_str());
+                let path = self.workload.located(&part.path);
                 let is_told = |finding: &Finding| finding.code == Code::Vg208 && finding.path == path;
                 let Some(usual) = findings.iter().find(|finding| is_told(finding)) else {
                     continue;

@@ -79,7 +79,7 @@ fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {
     let (list, index) = match item {
         Item::Command(index) => (&container.command, index),
         Item::Args(index) => (&container.args, index),
-        Item::Variable(_) | Item::Elsewhere => return None,
+        Item::Variable(_) | Item::Made(..) | Item::Elsewhere => return None,
     };
     list.as_ref()?.get(index).map(String::as_str)
 }

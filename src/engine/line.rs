@@ -7,7 +7,7 @@ use super::argparse::{Parsed, Setting};
 use super::reader::Context;
 use super::{MemoryKind, MemoryRequest, MemorySource, Unresolved};
 use crate::finding::FieldPath;
-use crate::invocation::{Certainty, VariableOrigin, Word};
+use crate::invocation::{Certainty, Word};
 use crate::units::Fraction;
 
 /// A command line with the words that stand for it.
@@ -144,17 +144,7 @@ impl LineView<'_, '_> {
             .iter()
             .find(|(word, _)| *word == setting.place.word)
         {
-            return match context
-                .invocation
-                .environment
-                .variables()
-                .get(*variable)
-                .map(|variable| variable.origin)
-            {
-                Some(VariableOrigin::Env(index)) => context.path.field("env").index(index),
-                Some(VariableOrigin::EnvFrom(index)) => context.path.field("envFrom").index(index),
-                None => context.path.clone(),
-            };
+            return context.path_of_variable(*variable);
         }
         match self.words.get(setting.place.word) {
             Some(word) => word.item.path(&context.path),

@@ -3,15 +3,17 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::plain::Options;
+use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, MemorySource, Reading};
+use super::{Engine, MemoryKind, MemorySource, Reading, Starts};
 use super::{near, unread};
+use crate::finding::{Code, Finding};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Command, Word};
 
 mod serving;
+mod swap;
 
 /// Options whose misspelling is told; there are others.
 const OPTIONS: &[&str] = &[
@@ -107,6 +109,9 @@ impl Reader for LlamaCpp {
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
         let kind = |prefix: &str| image.tag.is_some_and(|tag| tag.starts_with(prefix));
+        if image.name() == swap::PROGRAM {
+            return Some(swap::ENTRYPOINT.map(Cow::Borrowed).to_vec());
+        }
         if image.name() != "llama.cpp" {
             return None;
         }
@@ -123,7 +128,10 @@ impl Reader for LlamaCpp {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("llama-server" | "llama-cli") | Program::Module("llama_cpp.server") => true,
+            Program::Binary("llama-server" | "llama-cli" | swap::PROGRAM)
+            | Program::Module("llama_cpp.server") => true,
+            // What the server was called before, where it is given a model of its format.
+            Program::Binary("server") => words.iter().any(|word| word.text.ends_with(".gguf")),
             Program::Binary("tools.sh") => {
                 let tool = words.get(1).map(|word| &*word.text);
                 matches!(tool, Some("--server" | "-s" | "--run" | "-r"))
@@ -133,7 +141,12 @@ impl Reader for LlamaCpp {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
+        let program = crate::invocation::prefix::program(&command.words).map(|(program, _)| program);
+        let meant = plain::meant(command.words.get(first..).unwrap_or_default());
+        let words = &*meant;
+        if program == Some(Program::Binary(swap::PROGRAM)) {
+            return swap::read(self, context, command, words);
+        }
         let mut reading = context.blank(Engine::LlamaCpp, MemoryKind::Estimated);
         reading.command = Some("server".to_owned());
         let options = Options {
@@ -197,16 +210,57 @@ impl Reader for LlamaCpp {
         } else {
             context.slots().unwrap_or(1)
         };
-        let server = crate::invocation::prefix::program(&command.words)
-            .is_none_or(|(program, _)| matches!(program, Program::Binary(_)));
+        let server = program.is_none_or(|program| matches!(program, Program::Binary(_)));
         if server {
             let unread = unread::variables(context, &reading, &unread::LLAMA_CPP);
             reading.findings.extend(unread);
             reading
                 .findings
                 .extend(near::of_plain(context, "llama-server", words, OPTIONS));
+            if let Some(word) = joined(words) {
+                reading.starts = Starts::No;
+                reading.findings.push(refused(context, word));
+            }
         }
+        if !context.asks() && is_for_cpu(&context.image) {
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
+        }
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
+}
+
+/// The image with the server for the CPU: the others name their devices (`server-cuda`, `server-vulkan`).
+fn is_for_cpu(image: &Image<'_>) -> bool {
+    let Some(tag) = image.tag.filter(|_| image.name() == "llama.cpp") else {
+        return false;
+    };
+    let build = tag.strip_prefix("server").or_else(|| tag.strip_prefix("full"));
+    build.is_some_and(|rest| rest.is_empty() || rest.starts_with("-b"))
+}
+
+/// An option with its value behind `=`, which the server's parser does not know (`common/arg.cpp`: whole words are
+/// looked up, and the value is the next one).
+fn joined<'w, 'a>(words: &'w [Word<'a>]) -> Option<&'w Word<'a>> {
+    words.iter().find(|word| {
+        let name = word.text.split_once('=').map(|(name, _)| name);
+        name.is_some_and(|name| {
+            OPTIONS.contains(&name) || PROVENANCE.iter().any(|entry| entry.options.contains(&name))
+        })
+    })
+}
+
+/// VG107 for such an option.
+fn refused(context: &Context<'_>, word: &Word<'_>) -> Finding {
+    let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+    let shown = crate::finding::shortened(value, 40);
+    Finding::new(
+        Code::Vg107,
+        word.item.path(&context.path),
+        format!(
+            "llama-server does not know {name}=, and does not start with it; write {name} {shown} as two items"
+        ),
+    )
 }

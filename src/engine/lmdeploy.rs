@@ -9,7 +9,7 @@ use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Parallelism, Reading};
 use super::{near, unread};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word};
+use crate::invocation::{Certainty, Command, Word};
 
 /// Options whose misspelling is told; there are others.
 const OPTIONS: &[&str] = &[
@@ -22,6 +22,24 @@ const OPTIONS: &[&str] = &[
     "--cache-block-seq-len",
     "--max-prefill-token-num",
     "--chat-template",
+];
+
+/// Options without a value (`lmdeploy/cli/utils.py`, `lmdeploy/cli/serve.py`).
+const FLAGS: &[&str] = &[
+    "--allow-credentials",
+    "--ssl",
+    "--trust-remote-code",
+    "--enable-prefix-caching",
+    "--eager-mode",
+    "--disable-vision-encoder",
+    "--disable-fastapi-docs",
+    "--allow-terminate-by-client",
+    "--enable-abort-handling",
+    "--enable-microbatch",
+    "--enable-eplb",
+    "--enable-return-routed-experts",
+    "--enable-metrics",
+    "--async",
 ];
 
 /// Where values stand.
@@ -79,7 +97,8 @@ impl Reader for Lmdeploy {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
+        let meant = plain::meant(command.words.get(first..).unwrap_or_default());
+        let words = &*meant;
         let mut reading = context.blank(Engine::Lmdeploy, MemoryKind::OfFreeAfterWeights);
         reading.version = reading.version.or_else(|| context.image.version());
         reading.command = words.get(1).map(|word| word.text.replace('_', "-"));
@@ -92,10 +111,14 @@ impl Reader for Lmdeploy {
             reading.memory.value = None;
             reading.memory.source = MemorySource::Unresolved;
         }
-        reading.model = words
-            .get(2)
-            .filter(|word| !word.text.starts_with('-'))
+        let model = plain::positional(words.get(2..).unwrap_or_default(), FLAGS);
+        reading.model = model
+            .filter(|word| word.certainty == Certainty::Known)
             .map(|word| word.text.clone().into_owned());
+        if let Some(word) = model.filter(|word| word.certainty != Certainty::Known) {
+            let reason = word.reason.as_deref().unwrap_or("it is not known");
+            plain::note(&mut reading, "model", reason.to_owned());
+        }
         let tensor = reading.count(words, &["--tp"]).unwrap_or(1);
         let data = reading.count(words, &["--dp"]).unwrap_or(1);
         let devices = tensor.max(data);
@@ -133,7 +156,7 @@ impl Reader for Lmdeploy {
             words,
         };
         serving(options, &mut reading);
-        if let Some(word) = words.get(2).filter(|_| reading.model.is_some()) {
+        if let Some(word) = model.filter(|_| reading.model.is_some()) {
             reading
                 .provenance
                 .extend(provenance::positional(context, "model", word));
@@ -146,6 +169,7 @@ impl Reader for Lmdeploy {
             .findings
             .extend(near::of_plain(context, "LMDeploy", words, OPTIONS));
 
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

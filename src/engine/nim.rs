@@ -135,10 +135,21 @@ fn one(context: &Context<'_>, command: &Command<'_>, version: Option<Version>) -
     reading.parallelism = Parallelism {
         tensor,
         pipeline,
-        devices: tensor.saturating_mul(pipeline),
+        devices: tensor.saturating_mul(pipeline).div_ceil(nodes(context, command)),
         ..Parallelism::default()
     };
     reading
+}
+
+/// Pods of a group over which the image spreads its ranks; one where no variable says so.
+fn nodes(context: &Context<'_>, command: &Command<'_>) -> u32 {
+    let stated = context
+        .variable(command, "NIM_NUM_COMPUTE_NODES")
+        .and_then(Result::ok);
+    stated
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(1)
+        .max(1)
 }
 
 /// Variables from 2.0 on, with the option of vLLM that each one sets.

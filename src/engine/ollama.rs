@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::plain;
 use super::provenance::plain as provenance;
 use super::reader::{Context, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Starts};
@@ -46,11 +47,27 @@ impl Reader for Ollama {
         }
         reading.max_model_len = match context.variable(command, "OLLAMA_CONTEXT_LENGTH") {
             Some(Ok(text)) => text.trim().parse().ok().filter(|length| *length != 0),
-            _ => None,
+            Some(Err(reason)) => {
+                plain::note(&mut reading, "OLLAMA_CONTEXT_LENGTH", reason);
+                None
+            }
+            None => None,
         };
         reading.processes = Some(processes(context, command));
         reading.dtype = Some("auto".to_owned());
-        reading.kv_cache_dtype = Some("auto".to_owned());
+        reading.kv_cache_dtype = match context.variable(command, "OLLAMA_KV_CACHE_TYPE") {
+            Some(Ok(text)) if !text.trim().is_empty() => Some(text.trim().to_owned()),
+            Some(Err(reason)) => {
+                plain::note(&mut reading, "OLLAMA_KV_CACHE_TYPE", reason);
+                None
+            }
+            _ => Some("auto".to_owned()),
+        };
+        reading.provenance.extend(context.provenance_of_variable(
+            command,
+            "kv-cache-dtype",
+            "OLLAMA_KV_CACHE_TYPE",
+        ));
         reading.provenance.extend(context.provenance_of_variable(
             command,
             "max-model-len",

@@ -41,43 +41,67 @@ impl Reader for Frameworks {
 
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         match program {
-            Program::Binary("torchrun")
-            | Program::Module("torch.distributed.run" | "torch.distributed.launch") => true,
+            Program::Binary("torchrun" | "deepspeed" | "torchserve")
+            | Program::Module(
+                "torch.distributed.run"
+                | "torch.distributed.launch"
+                | "accelerate.commands.launch"
+                | "deepspeed.launcher.runner",
+            ) => true,
             Program::Binary("accelerate") => words.get(1).is_some_and(|word| word.text == "launch"),
             _ => false,
         }
     }
 
-    fn read(&self, context: &Context<'_>, command: &Command<'_>, _first: usize) -> Reading {
+    fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
+        let words = command.words.get(first..).unwrap_or_default();
         let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
         reading.memory.source = MemorySource::EngineAuto;
-        reading.parallelism.devices = context.slots().unwrap_or(1);
-        reading.processes = launched(context, command);
+        // A process for each device, where the number is stated (`gpu` and `auto` are every one). Processes beside the one
+        // slot of a container stand on its device together, as clients of MPS do; DeepSpeed's number is one of devices.
+        let slots = context.slots();
+        let names = ["--nproc_per_node", "--nproc-per-node", "--num_gpus"];
+        let names = if slots == Some(1) { &names[2..] } else { &names };
+        let stated = Flag::last(words, names).filter(|flag| flag.known);
+        let processes = stated.and_then(|flag| flag.text.trim().parse().ok());
+        reading.parallelism.devices = processes
+            .filter(|count| *count > 0)
+            .unwrap_or_else(|| slots.unwrap_or(1));
+        reading.processes = launched(context, command, words);
+        reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
 }
 
 /// Processes that a launcher starts in this container; `None` where it starts one for each device, or where the number
-/// cannot be read (a file of `accelerate config` that is not given here).
-fn launched(context: &Context<'_>, command: &Command<'_>) -> Option<u32> {
-    let words = &command.words;
-    let accelerates = words
-        .iter()
-        .any(|word| word.certainty == Certainty::Known && word.text == "launch")
-        && words
-            .first()
-            .is_some_and(|word| word.text.ends_with("accelerate"));
+/// cannot be read (a file of `accelerate config` that is not given here, TorchServe's workers). `arguments` are those of
+/// the launcher.
+fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]) -> Option<u32> {
+    let before = command.words.len().saturating_sub(arguments.len());
+    let program = |names: &[&str]| {
+        let mut words = command.words.iter().take(before);
+        words.any(|word| {
+            let name = word.text.rsplit('/').next().unwrap_or_default();
+            word.certainty == Certainty::Known && names.contains(&name)
+        })
+    };
     let number = |names: &[&str]| {
-        let flag = Flag::last(words, names)?;
+        let flag = Flag::last(arguments, names)?;
         flag.known.then(|| flag.text.trim().parse::<u32>().ok()).flatten()
     };
-    if accelerates {
+    if program(&["accelerate", "accelerate.commands.launch"]) {
         // Of all machines together.
         let machines = number(&["--num_machines", "--num-machines"]).unwrap_or(1).max(1);
         return number(&["--num_processes", "--num-processes"]).map(|all| all.div_ceil(machines));
     }
+    if program(&["deepspeed", "deepspeed.launcher.runner"]) {
+        return number(&["--num_gpus"]);
+    }
+    if program(&["torchserve"]) {
+        return None;
+    }
     let names = ["--nproc_per_node", "--nproc-per-node"];
-    match Flag::last(words, &names) {
+    match Flag::last(arguments, &names) {
         // `gpu` and `auto` count devices.
         Some(_) => number(&names),
         // The launcher's parser takes its defaults from variables of this prefix, else one process.
@@ -87,6 +111,15 @@ fn launched(context: &Context<'_>, command: &Command<'_>) -> Option<u32> {
             None => Some(1),
         },
     }
+}
+
+/// A server of Transformers' own, which grows as it likes.
+pub(super) fn transformers(context: &Context<'_>, command: &Command<'_>, model: Option<String>) -> Reading {
+    let mut reading = uncapped(context, Engine::Pytorch);
+    reading.model = model;
+    reading.parallelism.devices = context.slots().unwrap_or(1);
+    reading.findings.extend(context.floating_image());
+    context.finish(command, reading)
 }
 
 /// A program that is not known, in an environment that is a framework's.
@@ -108,7 +141,7 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
         jax(context)
     } else if has("TF_FORCE_GPU_ALLOW_GROWTH") || image.starts_with("tensorflow") {
         uncapped(context, Engine::Tensorflow)
-    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || image == "pytorch" {
+    } else if has("PYTORCH_ALLOC_CONF") || has("PYTORCH_CUDA_ALLOC_CONF") || is_pytorch(image) {
         pytorch(context)
     } else {
         return None;
@@ -122,6 +155,12 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
     });
     reading.findings.extend(context.floating_image());
     Some(context.finish(&Command::default(), reading))
+}
+
+/// Images that are called after the framework: `pytorch`, `pytorch-training`, `huggingface-pytorch-inference`.
+fn is_pytorch(image: &str) -> bool {
+    let mut parts = image.split(['-', '_']);
+    parts.next() == Some("pytorch") || image.starts_with("huggingface-pytorch-")
 }
 
 fn uncapped(context: &Context<'_>, engine: Engine) -> Reading {

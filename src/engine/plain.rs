@@ -1,9 +1,12 @@
 //! Options of engines whose parser is not modelled: a word of the command line, else a variable of the container.
 
+use std::borrow::Cow;
+
 use super::reader::{Context, Flag};
+use super::refusals;
 use super::serving::shown;
-use super::{Reading, Unresolved};
-use crate::invocation::{Command, Word};
+use super::{Reading, Starts, Unresolved};
+use crate::invocation::{Certainty, Command, Word};
 
 /// Where the options of an engine stand.
 #[derive(Clone, Copy)]
@@ -83,6 +86,42 @@ impl Options<'_> {
             names.contains(&name)
         })
     }
+}
+
+/// The words that were meant where an item of the container holds several; as they are where none does.
+pub(super) fn meant<'a, 'w>(words: &'a [Word<'w>]) -> Cow<'a, [Word<'w>]> {
+    match refusals::split_items(words, &|name| name.starts_with('-')) {
+        Some(split) => Cow::Owned(split),
+        None => Cow::Borrowed(words),
+    }
+}
+
+/// VG104, where words had to be split to read what was meant: an engine that is started without a shell refuses the
+/// item as an option that it does not know.
+pub(super) fn tell_split(context: &Context<'_>, is_split: bool, reading: &mut Reading) {
+    if is_split {
+        reading.starts = Starts::No;
+        reading.without_edits();
+        reading.findings.extend(refusals::first_with_several(context));
+    }
+}
+
+/// The first word that is neither an option nor the value of one. `flags` are the options without a value. `None` also
+/// where a word before it can be several.
+pub(super) fn positional<'w, 'a>(words: &'w [Word<'a>], flags: &[&str]) -> Option<&'w Word<'a>> {
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word.certainty == Certainty::Many {
+            return None;
+        }
+        if !word.text.starts_with('-') || word.text.len() == 1 {
+            return Some(word);
+        }
+        if !word.text.contains('=') && !flags.contains(&&*word.text) {
+            words.next();
+        }
+    }
+    None
 }
 
 /// A text as a number from zero on; what is none is noted as `field`.

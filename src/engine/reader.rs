@@ -12,7 +12,7 @@ use crate::finding::{Code, FieldPath, Finding};
 use crate::invocation::environment::namespace;
 use crate::invocation::files::{self, Listing};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Certainty, Command, Invocation, Word};
+use crate::invocation::{Certainty, Command, Invocation, VariableOrigin, Word};
 use crate::workload::pod::{Container, Pod};
 
 /// Everything that a reading may depend on.
@@ -36,6 +36,12 @@ pub(super) trait Reader: Sync {
     /// The entrypoint of an image that is known to run it. `Some` with no words: the image is known, and starts it by
     /// itself.
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>>;
+
+    /// Whether the entrypoint of an image is surely the engine, so that a program among the arguments is no program
+    /// to it. Names alone say less: an image `vllm` may start anything.
+    fn is_own_server(&self, _image: &Image<'_>) -> bool {
+        true
+    }
 
     /// Whether a program is it.
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool;
@@ -112,7 +118,9 @@ impl<'c> Context<'c> {
 
     /// The finding for an image whose content is not fixed.
     pub(super) fn floating_image(&self) -> Option<Finding> {
-        self.image.floats().then(|| {
+        // An operator's own image is not written down.
+        let is_written = !self.placed.container.image.is_empty();
+        (is_written && self.image.floats()).then(|| {
             let image = &self.placed.container.image;
             let what = if self.image.tag.is_some() { "the tag latest" } else { "no tag and no digest" };
             Finding::new(
@@ -127,6 +135,10 @@ impl<'c> Context<'c> {
     pub(super) fn finish(&self, command: &Command<'_>, mut reading: Reading) -> Reading {
         if command.conditional && reading.starts == Starts::Yes {
             reading.starts = Starts::Unknown;
+        }
+        let (pods, sizes) = (self.placed.container.spread_over, &mut reading.parallelism);
+        if pods > 1 && self.slots().is_some_and(|slots| sizes.devices > slots) {
+            sizes.devices = sizes.devices.div_ceil(pods);
         }
         if resource_is_refused(self.placed.container) {
             reading.starts = Starts::No;
@@ -185,9 +197,15 @@ impl<'c> Context<'c> {
     /// Whether the image is built for devices of another maker, or for none.
     pub(super) fn is_for_other_devices(&self) -> bool {
         let image = self.placed.container.image.to_ascii_lowercase();
-        let path = image.split_once('/').map_or(&*image, |(_, path)| path);
+        // The first part is a registry where it looks like a host.
+        let path = match image.split_once('/') {
+            Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,
+            _ => &*image,
+        };
         path.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
-            [
+            // `rocm6`, of a tag such as `rocm6.4.1_vllm_0.10.1`.
+            let numbered = part.trim_end_matches(|c: char| c.is_ascii_digit());
+            let known = [
                 "gaudi",
                 "habana",
                 "habanalabs",
@@ -201,8 +219,8 @@ impl<'c> Context<'c> {
                 "ascend",
                 "arm64",
                 "xeon",
-            ]
-            .contains(&part)
+            ];
+            known.contains(&part) || numbered == "rocm"
         })
     }
 
@@ -230,7 +248,8 @@ impl<'c> Context<'c> {
 
     /// Namespace and name of the ConfigMap that holds a file of the container, and its key.
     pub(super) fn config_map_of(&self, path: &str) -> Option<(String, String)> {
-        let (config_map, key) = files::config_map_of(self.pod, self.placed.container, path).ok()?;
+        let (config_map, key, _) =
+            files::config_map_of(self.pod, self.placed.container, self.sources, path).ok()?;
         Some((format!("{}/{}", namespace(self.pod), config_map.name), key))
     }
 
@@ -238,6 +257,16 @@ impl<'c> Context<'c> {
     pub(super) fn listing(&self, folder: &str) -> Listing {
         let container = self.placed.container;
         self.invocation.listing(self.pod, container, self.sources, folder)
+    }
+
+    /// The field that holds the variable at this place of the environment.
+    pub(super) fn path_of_variable(&self, index: usize) -> FieldPath {
+        let variable = self.invocation.environment.variables().get(index);
+        match variable.map(|variable| variable.origin) {
+            Some(VariableOrigin::Env(index)) => self.path.field("env").index(index),
+            Some(VariableOrigin::EnvFrom(index)) => self.path.field("envFrom").index(index),
+            None => self.path.clone(),
+        }
     }
 
     /// A variable of the container or of the script.

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::image::Image;
-use super::plain::Options;
+use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader, asks_for_accelerator};
 use super::{Engine, MemoryKind, MemorySource, Reading};
@@ -23,7 +23,12 @@ const OPTIONS: &[&str] = &[
 
 /// Where values stand.
 const PROVENANCE: [Entry; 6] = [
-    Entry::new("model", &["--model-id"], &["MODEL_ID"], Otherwise::Nothing),
+    Entry::new(
+        "model",
+        &["--model-id"],
+        &["MODEL_ID", "HF_MODEL_ID"],
+        Otherwise::Nothing,
+    ),
     Entry::new(
         "memory",
         &[],
@@ -71,24 +76,24 @@ impl Reader for Tei {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = command.words.get(first..).unwrap_or_default();
+        let meant = plain::meant(command.words.get(first..).unwrap_or_default());
+        let words = &*meant;
         let mut reading = context.blank(Engine::Tei, MemoryKind::Estimated);
         reading.command = Some("router".to_owned());
         reading.memory.source = MemorySource::Estimate;
-        let variable = |name| context.variable(command, name).and_then(Result::ok);
-        reading.model = reading
-            .option(words, &["--model-id"])
-            .or_else(|| variable("MODEL_ID"));
-        reading.dtype = reading
-            .option(words, &["--dtype"])
-            .or_else(|| variable("DTYPE"))
-            .or_else(|| Some("auto".to_owned()));
-        reading.kv_cache_dtype = Some("auto".to_owned());
         let options = Options {
             context,
             command,
             words,
         };
+        // The image for SageMaker calls it otherwise.
+        reading.model = options
+            .text(&mut reading, &["--model-id"], "MODEL_ID")
+            .or_else(|| options.text(&mut reading, &["--model-id"], "HF_MODEL_ID"));
+        reading.dtype = options
+            .text(&mut reading, &["--dtype"], "DTYPE")
+            .or_else(|| Some("auto".to_owned()));
+        reading.kv_cache_dtype = Some("auto".to_owned());
         reading.serving.max_num_batched_tokens =
             options.count(&mut reading, &["--max-batch-tokens"], "MAX_BATCH_TOKENS");
         reading.serving.max_num_seqs =
@@ -106,6 +111,7 @@ impl Reader for Tei {
             .findings
             .extend(near::of_plain(context, "TEI", words, OPTIONS));
 
+        plain::tell_split(context, matches!(meant, Cow::Owned(_)), &mut reading);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }

@@ -6,7 +6,7 @@ use super::image::Image;
 use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
-use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved};
+use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved, Version};
 use super::{near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Item, Word};
@@ -94,10 +94,8 @@ impl Reader for Tgi {
     }
 
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>> {
-        image
-            .name()
-            .contains("text-generation-inference")
-            .then(|| vec![Cow::Borrowed("text-generation-launcher")])
+        let is_it = image.name().contains("text-generation-inference") || is_for_sagemaker(image);
+        is_it.then(|| vec![Cow::Borrowed("text-generation-launcher")])
     }
 
     fn runs(&self, program: Program<'_>, _words: &[Word<'_>]) -> bool {
@@ -108,7 +106,7 @@ impl Reader for Tgi {
         let words = resplit(context, command.words.get(first..).unwrap_or_default());
         let words = words.as_slice();
         let mut reading = context.blank(Engine::Tgi, MemoryKind::UntilLeft);
-        reading.version = reading.version.or_else(|| context.image.version());
+        reading.version = reading.version.or_else(|| version_of(&context.image));
         reading.command = Some("launcher".to_owned());
         reading.memory.value = Some("1.0".to_owned());
         let option = |reading: &mut Reading, flag: &str, name: &str| {
@@ -190,6 +188,11 @@ impl Reader for Tgi {
             ..Parallelism::default()
         };
 
+        if !context.asks() && context.is_for_other_devices() {
+            reading.memory.kind = MemoryKind::None;
+            reading.parallelism.devices = 0;
+        }
+
         let unread = unread::variables(context, &reading, &unread::TGI);
         reading.findings.extend(unread);
         reading
@@ -199,6 +202,20 @@ impl Reader for Tgi {
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
+}
+
+/// The image for SageMaker, which is called after the framework that it is built on.
+fn is_for_sagemaker(image: &Image<'_>) -> bool {
+    image.name().starts_with("huggingface-pytorch-tgi")
+}
+
+/// The release: of the image for SageMaker it stands behind that of the framework (`2.0.1-tgi1.1.0-gpu`).
+fn version_of(image: &Image<'_>) -> Option<Version> {
+    if !is_for_sagemaker(image) {
+        return image.version();
+    }
+    let mut parts = image.tag?.split('-');
+    parts.find_map(|part| Version::parse(part.strip_prefix("tgi")?))
 }
 
 /// Batches, graphs, drafts and adapters (`launcher/src/main.rs`: every option has a variable of its name).

@@ -43,10 +43,12 @@ impl Reader for Triton {
             Program::Binary("tritonserver") => true,
             // Start scripts of the TensorRT-LLM back end, whatever they are called.
             Program::PythonFile(path) => {
+                let has = |text: &str| words.iter().any(|word| word.text == text);
                 base_name(path) == "launch_triton_server.py"
                     || words
                         .iter()
                         .any(|word| word.text.starts_with("--triton_model_repo_dir"))
+                    || base_name(path) == "server.py" && has("exec") && has("--engine=trtllm")
             }
             _ => false,
         }
@@ -85,7 +87,7 @@ impl Reader for Triton {
         for model in &repository.models {
             match backend::takes(context, command, model) {
                 Ok(Takes::Nothing) => {}
-                Ok(Takes::Anything) => anything.push(model.name.clone()),
+                Ok(Takes::Anything(devices)) => anything.push((model.name.clone(), devices)),
                 Ok(Takes::Engines(engines)) => readings.extend(engines),
                 Err(reason) => {
                     unread.get_or_insert(reason);
@@ -149,6 +151,48 @@ fn values(words: &[Word<'_>], names: &[&str]) -> Option<Vec<String>> {
     Some(found)
 }
 
+/// Ranks that `mpirun` in front of the server starts, where the container's command begins with it.
+fn ranks_of_mpi(context: &Context<'_>) -> u32 {
+    let container = context.placed.container;
+    let words: Vec<&str> = container
+        .command
+        .iter()
+        .chain(&container.args)
+        .flatten()
+        .map(String::as_str)
+        .collect();
+    // A script is one item; a launcher in exec form is the first.
+    let script: Vec<&str>;
+    let words = match words.as_slice() {
+        [shell, _, text] if matches!(base_name(shell), "sh" | "bash") => {
+            script = text.split_whitespace().collect();
+            script.as_slice()
+        }
+        words => words,
+    };
+    let Some(start) = words
+        .iter()
+        .position(|word| matches!(base_name(word), "mpirun" | "mpiexec"))
+    else {
+        return 1;
+    };
+    let own = words[start..]
+        .iter()
+        .take_while(|word| base_name(word) != "tritonserver");
+    let own: Vec<&&str> = own.collect();
+    let count = own
+        .windows(2)
+        .filter(|pair| matches!(*pair[0], "-n" | "-np" | "--np"))
+        .find_map(|pair| pair[1].parse().ok());
+    // Each rank may be written with its server: `-n 1 tritonserver … : -n 1 tritonserver …`.
+    let servers = words
+        .iter()
+        .filter(|word| base_name(word) == "tritonserver")
+        .count();
+    let servers = u32::try_from(servers).unwrap_or(u32::MAX);
+    count.unwrap_or(1).max(servers)
+}
+
 /// The server as a whole.
 fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
     let mut reading = context.blank(Engine::Triton, MemoryKind::Unknown);
@@ -164,7 +208,10 @@ fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
         .count(words, &["--pp", "--pipeline_parallel_size"])
         .unwrap_or(1);
     let world = reading.count(words, &["--world_size"]).unwrap_or(1);
-    let ranks = tensor.saturating_mul(pipeline).max(world);
+    let ranks = tensor
+        .saturating_mul(pipeline)
+        .max(world)
+        .max(ranks_of_mpi(context));
     // The launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
     let group = words
         .first()

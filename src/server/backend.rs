@@ -223,10 +223,13 @@ impl LedgerDecider {
 
 impl Decider for LedgerDecider {
     fn config_maps(&self, question: &Question) -> NamedConfigMaps {
-        let mut names = engine::config_maps(&question.workload.pod);
-        if let Some(old) = &question.old {
-            names.extend(engine::config_maps(&old.pod));
-        }
+        let old = question.old.iter().flat_map(Workload::pods);
+        let names: BTreeSet<String> = question
+            .workload
+            .pods()
+            .chain(old)
+            .flat_map(engine::config_maps)
+            .collect();
         if names.is_empty() {
             return NamedConfigMaps::default();
         }

@@ -18,7 +18,7 @@ use super::readiness::Readiness;
 use crate::admission::{Answer, Asked, Review};
 use crate::decision::{ConfigurationQuestion, Question, Verdict};
 use crate::finding::{Code, Severity};
-use crate::workload::{ObjectRef, WorkloadKind};
+use crate::workload::{Malformed, ObjectRef, WorkloadKind};
 
 /// What every request shares.
 #[derive(Clone)]
@@ -231,6 +231,9 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
             Some(question) => question,
             None => return admit(review, Outcome::NotOurs),
         },
+        Err(malformed) if matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) => {
+            return let_through_unread(review, &malformed);
+        }
         Err(malformed) => {
             let object = review.object_ref();
             tracing::info!(uid = &*review.uid, ?object, %malformed, "denied: the object cannot be read");
@@ -254,6 +257,9 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         .reserved
         .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));
     let verdict = decision.verdict;
+    if let (true, Some(malformed)) = (verdict.admit, &verdict.malformed) {
+        return let_through_unread(review, malformed);
+    }
     for finding in &verdict.findings {
         shared.metrics.found(finding.code, finding.severity);
     }
@@ -287,6 +293,17 @@ async fn configure(shared: &Shared, review: &Review<'_>, mut question: Configura
     Reply {
         bytes: Answer::of(&review.uid, &object, &verdict).encode(),
         outcome: outcome(&verdict),
+        reserved: None,
+    }
+}
+
+/// Another release of its operator may read an object of another schema otherwise, and its pods come here themselves.
+fn let_through_unread(review: &Review<'_>, malformed: &Malformed) -> Reply {
+    tracing::info!(uid = &*review.uid, %malformed, "let through: the object cannot be read");
+    let warning = format!("not judged, only its pods will be: {malformed}");
+    Reply {
+        bytes: Answer::admit_with_warning(&review.uid, &warning).encode(),
+        outcome: Outcome::Malformed,
         reserved: None,
     }
 }

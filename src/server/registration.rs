@@ -8,7 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::workload::CustomKind;
+
 mod conditions;
+mod custom;
 
 /// Name of both configurations.
 pub const NAME: &str = "vramgate";
@@ -139,6 +142,7 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
 
     let mut validating = vec![pods().into_value(target, ca_pem)];
     validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
+    validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
     validating.push(gpu_configuration().into_value(target, ca_pem));
     validating.push(device_plugin().into_value(target, ca_pem));
@@ -194,6 +198,29 @@ fn workload(&(group, resource, template): &(&'static str, &'static str, &'static
             condition("asks-for-a-gpu", &conditions::template_asks(template)),
         ],
     }
+}
+
+/// The entry of a kind of another API group. Its name holds the group: `services` alone would say little.
+fn of_custom(kind: &CustomKind, target: &Target, ca_pem: Option<&str>) -> Value {
+    let mut entry = Entry {
+        name: &format!("{}.{}", kind.plural, kind.group),
+        path: "/validate",
+        rules: vec![rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind))),
+        ],
+    }
+    .into_value(target, ca_pem);
+    entry["rules"][0]["apiVersions"] = kind.versions.into();
+    entry
 }
 
 fn scale() -> Entry<'static> {
@@ -320,6 +347,19 @@ mod tests {
                 "daemonsets",
                 "jobs",
                 "cronjobs",
+                "leaderworkersets.leaderworkerset.x-k8s.io",
+                "jobsets.jobset.x-k8s.io",
+                "rayclusters.ray.io",
+                "rayservices.ray.io",
+                "rayjobs.ray.io",
+                "inferenceservices.serving.kserve.io",
+                "llminferenceservices.serving.kserve.io",
+                "rollouts.argoproj.io",
+                "services.serving.knative.dev",
+                "nimservices.apps.nvidia.com",
+                "models.kubeai.org",
+                "dynamographdeployments.nvidia.com",
+                "vllmruntimes.production-stack.vllm.ai",
                 "scale",
                 "configuration",
                 "device-plugin"

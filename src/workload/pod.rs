@@ -10,6 +10,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::null::as_absent;
+use super::template::Origin;
 
 /// `metadata` of any object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -232,6 +233,10 @@ pub struct Container {
     /// pod itself.
     #[serde(skip)]
     pub made: Option<Made>,
+    /// Pods over which an operator spreads the ranks of this container's engine without a word in its command line; zero
+    /// where it does not. Never part of a pod itself.
+    #[serde(skip)]
+    pub spread_over: u32,
 }
 
 /// The command lines that an operator gives a container.
@@ -245,6 +250,12 @@ pub struct Made {
     pub doubtful: bool,
     /// Whether the first of the commands are arguments, which stand behind the entrypoint of the image.
     pub behind_entrypoint: bool,
+    /// Where words stand, by command and word; a word that is missing is the operator's own.
+    pub origins: BTreeMap<(usize, usize), Origin>,
+    /// Where options of a line that the operator writes come from, by the option with its dashes.
+    pub options: Vec<(&'static str, Origin)>,
+    /// Whose template a word with an action (`{{if …}}`) comes from; empty where no word can hold one.
+    pub template_of: String,
 }
 
 /// An environment variable.
@@ -272,6 +283,9 @@ pub struct EnvVarSource {
     pub field_ref: Option<FieldRef>,
     /// A resource of a container.
     pub resource_field_ref: Option<ResourceFieldRef>,
+    /// Why the value cannot be read, where an operator makes it. Never part of a pod itself.
+    #[serde(skip)]
+    pub unread: Option<String>,
 }
 
 /// A key of a ConfigMap or Secret.
@@ -417,10 +431,49 @@ pub struct Volume {
     pub name: String,
     /// A ConfigMap.
     pub config_map: Option<ConfigMapVolume>,
+    /// Several sources in one.
+    pub projected: Option<ProjectedVolume>,
     /// A directory of the node.
     pub host_path: Option<HostPathVolume>,
     /// An empty directory.
     pub empty_dir: Option<de::IgnoredAny>,
+}
+
+impl Volume {
+    /// The ConfigMaps whose keys are files of the volume, in order.
+    pub fn config_maps(&self) -> impl Iterator<Item = &ConfigMapVolume> {
+        let projected = self.projected.iter().flat_map(|projected| &projected.sources);
+        self.config_map
+            .iter()
+            .chain(projected.filter_map(|source| source.config_map.as_ref()))
+    }
+
+    /// Whether nothing but ConfigMaps is in it.
+    #[must_use]
+    pub fn is_of_config_maps(&self) -> bool {
+        let projected = |projected: &ProjectedVolume| {
+            let mut sources = projected.sources.iter();
+            sources.all(|source| source.config_map.is_some())
+        };
+        self.config_map.is_some() || self.projected.as_ref().is_some_and(projected)
+    }
+}
+
+/// Several sources as one volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProjectedVolume {
+    /// The sources.
+    #[serde(deserialize_with = "as_absent")]
+    pub sources: Vec<ProjectedSource>,
+}
+
+/// A source of a projected volume; only the kind that something reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectedSource {
+    /// A ConfigMap.
+    pub config_map: Option<ConfigMapVolume>,
 }
 
 /// A ConfigMap as a volume.

@@ -24,6 +24,7 @@ mod claims;
 mod cluster;
 mod configuration;
 mod control_plane;
+mod custom_kinds;
 mod manifests;
 mod mutation;
 mod operations;

@@ -16,10 +16,15 @@ use serde_json::{Value, json};
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
 
+mod engines;
+mod forms;
+mod groups;
+mod images;
 mod lints;
 mod ray;
 mod runtimes;
 mod scripts;
+mod shells;
 mod triton;
 mod variables;
 

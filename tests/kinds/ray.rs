@@ -135,7 +135,7 @@ fn what_is_not_readable_says_why() {
     assert_eq!(lines, ["unknown - - unresolved 1/1/1=1 yes"]);
     assert_eq!(reasons, ["serveConfigV2 of the object is not valid YAML"]);
     // An application of which nothing is known, and a cluster without any.
-    let unknown = "a Ray worker runs what is submitted to the cluster later";
+    let unknown = "the application of serveConfigV2 runs there, and its code is not read";
     assert_eq!(
         worker("applications:\n- import_path: app:build\n", 1).1,
         [unknown]

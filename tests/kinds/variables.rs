@@ -135,14 +135,14 @@ fn djl_hands_every_option_of_vllm_on() {
                 ("OPTION_ENABLE_STREAMING", "false"),
                 ("OPTION_PAGED_ATTENTION", "false"),
             ],
-            "vllm org/n 0.92 default 1/1/1=1 yes [of-total]",
+            "vllm org/n 0.92 default 2/1/1=2 yes [of-total]",
         ),
         (
             &[
                 ("HF_MODEL_ID", "org/m"),
                 ("OPTION_GPU_MEMORY_UTILIZATION", "secret:u"),
             ],
-            "vllm org/m - unresolved 1/1/1=1 yes [of-total]",
+            "vllm org/m - unresolved 2/1/1=2 yes [of-total]",
         ),
     ] {
         let container = json!({"image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/djl-inference:0.31.0-lmi13.0.0-cu124",

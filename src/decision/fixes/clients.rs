@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::{Passes, operation, template_pointer, told};
+use super::{Passes, operation, told};
 use crate::decision::Question;
 use crate::decision::survey::Survey;
 use crate::demand::Demand;
@@ -24,7 +24,6 @@ pub(super) fn larger_limit(
     let mut changed = demand.clone();
     let mut patch = Vec::new();
     let mut title = String::new();
-    let base = template_pointer(question);
     for claim in &mut changed.claims {
         let Some(Setting {
             place: Place::Env(at),
@@ -56,7 +55,9 @@ pub(super) fn larger_limit(
         }
         let value = PinnedLimit::of(needed, claim.slots);
         let text = value.to_string();
-        let pointer = format!("{base}{}/env/{at}", claim.pointer);
+        let pointer = question
+            .workload
+            .pointer(&format!("{}/env/{at}", claim.pointer))?;
         let entry = json!({"name": PINNED_LIMIT, "value": text});
         patch.push(operation("replace", &pointer, &entry)?);
         title = format!("set {PINNED_LIMIT} of container {} to {text}", claim.container);
@@ -79,7 +80,6 @@ pub(super) fn without_mount(question: &Question, demand: &Demand, passes: Passes
     let mut changed = demand.clone();
     let mut patch = Vec::new();
     let mut names: Vec<&str> = Vec::new();
-    let base = template_pointer(question);
     for (claim, was) in changed.claims.iter_mut().zip(&demand.claims) {
         let Some(mount) = claim.client.shm.take() else {
             continue;
@@ -89,7 +89,9 @@ pub(super) fn without_mount(question: &Question, demand: &Demand, passes: Passes
             continue;
         }
         names.push(&was.container);
-        let pointer = format!("{base}{}/volumeMounts/{mount}", claim.pointer);
+        let pointer = question
+            .workload
+            .pointer(&format!("{}/volumeMounts/{mount}", claim.pointer))?;
         patch.push(serde_json::from_value(json!({"op": "remove", "path": pointer})).ok()?);
     }
     if patch.is_empty() {

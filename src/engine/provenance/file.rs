@@ -40,6 +40,21 @@ pub(in crate::engine) fn line_of(
     found
 }
 
+/// The number below a key and an inner key as the text has it (`0.80`); `value` where it stands there in another form.
+pub(in crate::engine) fn as_written(text: &str, (outer, inner): (&str, &str), value: &str) -> String {
+    let line =
+        line_of(text, &|key| key == outer, Some(inner)).and_then(|number| text.lines().nth(number - 1));
+    let written = line.and_then(|line| line.split_once(':')).map(|(_, rest)| {
+        let rest = rest.split(" #").next().unwrap_or_default();
+        rest.trim().trim_matches(['"', '\''])
+    });
+    let same = |written: &&str| {
+        written.trim_end_matches('0') == value.trim_end_matches('0')
+            || written.trim_end_matches('0').trim_start_matches('0') == value.trim_start_matches('0')
+    };
+    written.filter(same).unwrap_or(value).to_owned()
+}
+
 /// The key of a line of a block mapping, without quotes.
 fn key_of(line: &str) -> Option<&str> {
     let (key, rest) = line.split_once(':')?;
@@ -65,7 +80,17 @@ pub(super) fn only_line_with(body: &str, text: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{line_of, only_line_with};
+    use super::{as_written, line_of, only_line_with};
+
+    #[test]
+    fn a_number_is_told_as_it_is_written() {
+        let keys = ("cache", "share");
+        let told = |text: &str| as_written(text, keys, "0.8");
+        assert_eq!(told("cache:\n  share: 0.80  # most\n"), "0.80");
+        assert_eq!(told("cache:\n  share: .8\n"), ".8");
+        assert_eq!(told("cache: {share: 0.80}\n"), "0.8");
+        assert_eq!(told("cache:\n  share: 0.9\n"), "0.8");
+    }
 
     #[test]
     fn the_last_key_of_a_block_mapping_is_found_and_no_other() {

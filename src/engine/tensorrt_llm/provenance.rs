@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::engine::plain::Options;
+use super::FLAGS;
+use crate::engine::plain::{Options, positional};
 use crate::engine::provenance::plain::{self, Entry, Otherwise};
 use crate::engine::provenance::{Origin, Place, file, replace, word};
 use crate::engine::reader::Flag;
@@ -12,7 +13,12 @@ use crate::invocation::Word;
 
 /// Values that the command line may hold.
 const ENTRIES: [Entry; 9] = [
-    Entry::new("model", &["--model-path", "--model"], &[], Otherwise::Nothing),
+    Entry::new(
+        "model",
+        &["--model-path", "--model"],
+        &["DYN_TRTLLM_MODEL"],
+        Otherwise::Nothing,
+    ),
     Entry::new(
         "memory",
         &[
@@ -26,7 +32,7 @@ const ENTRIES: [Entry; 9] = [
     Entry::new(
         "tensor-parallel-size",
         &["--tp_size", "--tensor_parallel_size", "--tensor-parallel-size"],
-        &[],
+        &["DYN_TRTLLM_TENSOR_PARALLEL_SIZE"],
         Otherwise::Default("1"),
     ),
     Entry::new(
@@ -36,13 +42,13 @@ const ENTRIES: [Entry; 9] = [
             "--pipeline_parallel_size",
             "--pipeline-parallel-size",
         ],
-        &[],
+        &["DYN_TRTLLM_PIPELINE_PARALLEL_SIZE"],
         Otherwise::Default("1"),
     ),
     Entry::new(
         "max-model-len",
         &["--max_seq_len", "--max-seq-len"],
-        &[],
+        &["DYN_TRTLLM_MAX_SEQ_LEN"],
         Otherwise::Model,
     ),
     Entry::new("dtype", &[], &[], Otherwise::Default("auto")),
@@ -80,7 +86,7 @@ pub(super) fn add(on_line: Options<'_>, files: &[&str], in_file: &Value, reading
         return;
     }
     let mut list = plain::of(on_line, &ENTRIES);
-    let first: Option<&Word<'_>> = on_line.words.first().filter(|word| !word.text.starts_with('-'));
+    let first: Option<&Word<'_>> = positional(on_line.words, FLAGS);
     if let Some(first) = first
         && list.iter().all(|known| known.field != "model")
     {

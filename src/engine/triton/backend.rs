@@ -4,6 +4,7 @@
 //! instance), triton-inference-server/tensorrtllm_backend `all_models/inflight_batcher_llm/tensorrt_llm/config.pbtxt`.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use serde_json::Value;
 
@@ -20,8 +21,8 @@ pub(in crate::engine) const VLLM: &str = "triton-vllm-backend";
 pub(super) enum Takes {
     /// Nothing of a device.
     Nothing,
-    /// Whatever it can get, together with every other model of that kind.
-    Anything,
+    /// Whatever it can get, together with every other model of that kind; with the devices that its instances name.
+    Anything(Option<BTreeSet<String>>),
     /// Engines of its own, one for each instance.
     Engines(Vec<Reading>),
 }
@@ -43,7 +44,7 @@ pub(super) fn takes(
         "python" if model.versioned("model.yaml").is_some() => llm_api(context, command, model)?,
         _ if instances.only_cpu => return Ok(Takes::Nothing),
         "" => return Err(format!("the model {} does not name its back end", model.name)),
-        _ => return Ok(Takes::Anything),
+        _ => return Ok(Takes::Anything(instances.devices)),
     };
     let count = usize::try_from(instances.count).unwrap_or(usize::MAX);
     if count > super::MOST_INSTANCES {
@@ -180,15 +181,29 @@ fn llm_api(context: &Context<'_>, command: &Command<'_>, model: &Model<'_>) -> R
 }
 
 /// All models that take whatever they can get are one process.
-pub(super) fn anything(context: &Context<'_>, command: &Command<'_>, models: &[String]) -> Reading {
+pub(super) fn anything(
+    context: &Context<'_>,
+    command: &Command<'_>,
+    models: &[(String, Option<BTreeSet<String>>)],
+) -> Reading {
     let mut reading = context.blank(Engine::Triton, MemoryKind::Uncapped);
     reading.command = Some("tritonserver".to_owned());
     reading.memory.source = MemorySource::EngineAuto;
     reading.memory.path = context.path.clone();
-    reading.model = Some(models.join(", "));
+    let list: Vec<&str> = models.iter().map(|(name, _)| name.as_str()).collect();
+    reading.model = Some(list.join(", "));
     reading.dtype = Some("auto".to_owned());
     reading.kv_cache_dtype = Some("auto".to_owned());
-    reading.parallelism.devices = context.slots().unwrap_or(1);
+    // Without a list of devices an instance is put on each.
+    let named: Option<BTreeSet<&String>> = models
+        .iter()
+        .map(|(_, devices)| devices.as_ref())
+        .collect::<Option<Vec<_>>>()
+        .map(|lists| lists.into_iter().flatten().collect());
+    reading.parallelism.devices = match named {
+        Some(named) => u32::try_from(named.len()).unwrap_or(u32::MAX).max(1),
+        None => context.slots().unwrap_or(1),
+    };
     context.finish(command, reading)
 }
 

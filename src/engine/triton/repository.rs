@@ -148,6 +148,7 @@ impl Model<'_> {
         let mut instances = Instances {
             count: 0,
             only_cpu: true,
+            devices: Some(BTreeSet::new()),
         };
         for group in self.config.messages("instance_group") {
             let count = match group.text("count") {
@@ -157,7 +158,14 @@ impl Model<'_> {
                     .map_err(|_| format!("the count {text:.40} of instances of the model {}", self.name))?,
             };
             // A count is one for each device that is named.
-            let devices = u32::try_from(group.texts("gpus").count()).unwrap_or(u32::MAX);
+            let named: BTreeSet<String> = group.texts("gpus").map(str::to_owned).collect();
+            let devices = u32::try_from(named.len()).unwrap_or(u32::MAX);
+            if group.text("kind") != Some("KIND_CPU") {
+                match (&mut instances.devices, named.is_empty()) {
+                    (Some(all), false) => all.extend(named),
+                    (all, _) => *all = None,
+                }
+            }
             instances.count = instances
                 .count
                 .saturating_add(count.saturating_mul(devices.max(1)));
@@ -168,6 +176,7 @@ impl Model<'_> {
             instances = Instances {
                 count: 1,
                 only_cpu: false,
+                devices: None,
             };
         }
         Ok(instances)
@@ -178,4 +187,6 @@ impl Model<'_> {
 pub(super) struct Instances {
     pub(super) count: u32,
     pub(super) only_cpu: bool,
+    /// The devices that are named; `None` where a group leaves them to the server, which takes each.
+    pub(super) devices: Option<BTreeSet<String>>,
 }

@@ -7,7 +7,7 @@ use super::options::{self, Entrypoint};
 use crate::engine::Unresolved;
 use crate::engine::image::Image;
 use crate::engine::near;
-use crate::engine::reader::Context;
+use crate::engine::reader::{Context, Flag};
 use crate::finding::{Code, Finding};
 use crate::invocation::{Certainty, Item, Word};
 
@@ -21,8 +21,8 @@ pub(super) const RUNPOD: &str = "runpod-worker-vllm";
 pub(super) const SAGEMAKER: &str = "sagemaker-entrypoint.sh";
 /// The program of NIM from 2.0 on, whose words are put together before.
 pub(in crate::engine) const NIM: &str = "nim-serve";
-/// The entrypoint of DJL Serving.
-pub(super) const DJL: &str = "dockerd-entrypoint.sh";
+/// DJL Serving, whose words are put together before.
+pub(in crate::engine) const DJL: &str = "DJL-Serving";
 
 /// Images of these projects, and what they start.
 pub(super) fn entrypoint(image: &Image<'_>) -> Option<&'static [&'static str]> {
@@ -34,8 +34,6 @@ pub(super) fn entrypoint(image: &Image<'_>) -> Option<&'static [&'static str]> {
         Some(&[RUNPOD])
     } else if name.contains("vllm") && (name.contains("sagemaker") || tag.contains("sagemaker")) {
         Some(&[SAGEMAKER])
-    } else if name.starts_with("djl-") && !tag.contains("tensorrt") && !tag.contains("neuron") {
-        Some(&[DJL])
     } else {
         None
     }
@@ -51,7 +49,6 @@ pub(super) fn variables(start: Start, context: &Context<'_>) -> Vec<(String, Str
         match wrapper {
             SAGEMAKER => name.strip_prefix("SM_VLLM_").map(dashed),
             RUNPOD => runpod(name),
-            DJL => djl(name),
             _ => None,
         }
     };
@@ -89,35 +86,14 @@ fn known(name: &str) -> Option<String> {
     (upper && known).then_some(option)
 }
 
-/// DJL has names of its own for types, and hands every other option of vLLM on (docs.djl.ai, LMI vLLM user guide).
-pub(super) fn translated(start: Start, words: &mut [Word<'_>]) {
-    if start != Start::Wrapper(DJL) {
-        return;
-    }
-    for word in words {
-        let meant = match &*word.text {
-            "--dtype=fp16" => "--dtype=float16",
-            "--dtype=bf16" => "--dtype=bfloat16",
-            "--dtype=fp32" => "--dtype=float32",
-            _ => continue,
-        };
-        word.text = Cow::Borrowed(meant);
-    }
+/// The option of vLLM that has this name in Python, in small letters with underscores.
+pub(in crate::engine) fn option_called(name: &str) -> Option<String> {
+    known(&name.to_ascii_uppercase())
 }
 
-/// DJL calls some options by names of its own.
-fn djl(name: &str) -> Option<String> {
-    let option = match name.strip_prefix("OPTION_").unwrap_or(name) {
-        "MODEL_ID" => "--model",
-        "TENSOR_PARALLEL_DEGREE" => "--tensor-parallel-size",
-        "PIPELINE_PARALLEL_DEGREE" => "--pipeline-parallel-size",
-        "MAX_ROLLING_BATCH_SIZE" => "--max-num-seqs",
-        "QUANTIZE" => "--quantization",
-        _ if name == "HF_MODEL_ID" => "--model",
-        "MAX_ROLLING_BATCH_PREFILL_TOKENS" => "--max-num-batched-tokens",
-        _ => return name.strip_prefix("OPTION_").and_then(known),
-    };
-    Some(option.to_owned())
+/// Whether an option of vLLM's module takes no value.
+pub(in crate::engine) fn is_flag(option: &str) -> bool {
+    super::reading::is_flag(option, Entrypoint::ApiServer)
 }
 
 /// The words that vLLM's parser gets in the end; `None` where it gets them as they are.
@@ -244,6 +220,18 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
         None => kept.insert(0, owned("--model=/mnt/models".to_owned())),
     }
     kept
+}
+
+/// Whether KServe's server is told to serve the model by Transformers, not by vLLM.
+pub(super) fn serves_without_vllm(words: &[Word<'_>]) -> bool {
+    Flag::last(words, &["--backend"]).is_some_and(|flag| flag.known && flag.text == "huggingface")
+}
+
+/// The model of KServe's server, where it is known.
+pub(super) fn model_of(words: &[Word<'_>]) -> Option<String> {
+    let words = known_only(words);
+    let model = words.first().filter(|word| word.certainty == Certainty::Known)?;
+    model.text.strip_prefix("--model=").map(str::to_owned)
 }
 
 /// Options of the wrapper itself.

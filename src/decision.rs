@@ -5,23 +5,32 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
-use serde::Serialize;
 
 use crate::demand::weigh::under;
 use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
-use crate::finding::{Code, FieldPath, Finding, Severity};
-use crate::ledger::{Ledger, Reservation};
-use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
-use crate::units::{Mib, Share};
+use crate::finding::{Code, FieldPath, Finding};
+use crate::ledger::Ledger;
+use crate::policy::{Enforcement, PolicySet};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod budget;
+mod claims;
+mod clients;
+mod configuration;
 mod fixes;
+mod made;
+mod mutation;
 mod pod;
 mod survey;
+mod verdict;
 mod whole_device;
 mod workload;
+
+use made::{Made, MadeBefore};
+
+pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
+pub use verdict::{PlacementRow, Verdict};
 
 /// What the API server is doing to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,148 +76,16 @@ impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand.as_ref().map_or(true, |demand| demand.asks()) || self.sets.iter().any(Self::concerns_gpus)
+        self.demand
+            .as_ref()
+            .map_or(true, |demand| demand.may_get_devices())
+            || self.sets.iter().any(Self::concerns_gpus)
     }
 
     /// The question.
     #[must_use]
     pub fn question(&self) -> &Question {
         &self.question
-    }
-}
-
-/// One row of a verdict's placement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlacementRow {
-    /// Node.
-    pub node: String,
-    /// Device, where it is known (`nvidia.com/gpu[0]`).
-    pub device: Option<String>,
-    /// How the device is known.
-    pub evidence: Evidence,
-    /// Sum of requests on the device with this object, without overhead.
-    #[serde(rename = "promisedMiB")]
-    pub promised: Mib,
-    /// Budget of the device.
-    #[serde(rename = "budgetMiB")]
-    pub budget: Mib,
-    /// Sum of shares on the device with this object.
-    pub promised_fraction: Share,
-    /// Budget of the device.
-    pub budget_fraction: Share,
-}
-
-/// The answer.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Whether the object may pass.
-    pub admit: bool,
-    /// Whether it was ours to judge at all (it asks for a GPU).
-    pub judged: bool,
-    /// Every reason, worst first.
-    pub findings: Vec<Finding>,
-    /// Changes that the policy makes to the object.
-    pub patches: Vec<PatchOperation>,
-    /// Where it would stand.
-    pub placement: Vec<PlacementRow>,
-    /// What to reserve when the verdict is carried out (never for a dry run).
-    pub reservation: Option<Reservation>,
-    /// Name of the policy that applied.
-    pub policy: String,
-    /// What the mode turned from a denial into an admission.
-    pub would_deny: bool,
-    /// Why the object could not be read; then it is refused as malformed, not by policy.
-    pub malformed: Option<Malformed>,
-    /// What is promised by an admission, in one sentence; empty where nothing is shared.
-    pub promise: &'static str,
-    /// How messages are written.
-    pub messages: Messages,
-}
-
-impl Verdict {
-    /// An admission of something that is not ours to judge.
-    #[must_use]
-    pub fn not_ours() -> Self {
-        Self {
-            admit: true,
-            ..Self::default()
-        }
-    }
-
-    fn of(policy: &Policy) -> Self {
-        Self {
-            admit: true,
-            judged: true,
-            policy: policy.name.clone(),
-            messages: policy.messages.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// Puts the findings in order and draws the conclusion that the policy's mode allows. `may_deny` is false where the
-    /// change itself is never denied (an UPDATE that asks for no more, a change of scale). `lets_through` is whether every kind of
-    /// node refuses it under a policy that does not enforce, so that its reasons are warnings already.
-    fn conclude(mut self, mode: Mode, may_deny: bool, lets_through: bool) -> Self {
-        // Errors first, also those that are let through: answers carry a few findings only.
-        self.findings
-            .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
-        let errors = self
-            .findings
-            .first()
-            .is_some_and(|worst| worst.severity == Severity::Error);
-        self.admit = !errors || !may_deny || mode != Mode::Enforce;
-        self.would_deny = (errors || lets_through) && may_deny && self.admit;
-        if self.admit {
-            for finding in &mut self.findings {
-                finding.severity = finding.severity.min(Severity::Warning);
-            }
-        } else {
-            self.reservation = None;
-        }
-        let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
-        for finding in self.findings {
-            let known = told.iter().any(|other| {
-                other.code == finding.code && other.path == finding.path && other.message == finding.message
-            });
-            if !known {
-                told.push(finding);
-            }
-        }
-        self.findings = told;
-        self
-    }
-
-    /// The verdict on an object from those on its templates: it passes where each of them does.
-    fn joined(verdicts: impl IntoIterator<Item = Self>) -> Self {
-        let mut verdicts = verdicts.into_iter();
-        let Some(mut whole) = verdicts.next() else {
-            return Self::not_ours();
-        };
-        let mut several = false;
-        for other in verdicts {
-            several = true;
-            let first_judged = !whole.judged && other.judged;
-            if first_judged || (whole.admit && !other.admit) {
-                whole.policy = other.policy;
-                whole.messages = other.messages;
-            }
-            whole.admit &= other.admit;
-            whole.judged |= other.judged;
-            whole.would_deny |= other.would_deny;
-            if whole.promise.is_empty() {
-                whole.promise = other.promise;
-            }
-            whole.findings.extend(other.findings);
-            whole.placement.extend(other.placement);
-        }
-        if several {
-            whole
-                .findings
-                .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
-            whole.would_deny &= whole.admit;
-        }
-        whole
     }
 }
 
@@ -292,7 +169,45 @@ fn prepare_one(question: Question, policies: &PolicySet, sources: &dyn Sources) 
     }
 }
 
-/// Places it against the ledger. Changes nothing.
+/// What the policy changes in a pod that is created, before it is judged.
+#[must_use]
+pub fn mutate(prepared: &Prepared, ledger: &Ledger) -> Vec<PatchOperation> {
+    mutation_of(prepared, ledger).map_or_else(Vec::new, |mutation| mutation.patches)
+}
+
+/// The mutation of a pod that is created; nothing else is ever changed.
+fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutation> {
+    let question = &prepared.question;
+    let workload = &question.workload;
+    if workload.kind != WorkloadKind::Pod || question.operation != Operation::Create {
+        return None;
+    }
+    let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
+    mutation::of(question, workload, demand, ledger)
+}
+
+/// Judges a pod as it will be once the policy has changed it, and gives those changes with the verdict. Fixes and paths
+/// are those of the object as it was submitted. Of any other object the same as [`judge`].
+#[must_use]
+pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let Some(mutation) = mutation_of(prepared, ledger) else {
+        return judge(prepared, ledger);
+    };
+    let mut mutated = Prepared {
+        demand: Ok(mutation.demand),
+        ..prepared.clone()
+    };
+    if mutation.affinity.is_some() {
+        mutated.question.workload.pod.spec.affinity = mutation.affinity;
+    }
+    Verdict {
+        patches: mutation.patches,
+        ..judge(&mutated, ledger)
+    }
+}
+
+/// Places it against the ledger. Changes nothing. A pod is judged as it is; the template of anything else as its pods
+/// will be once the policy has changed them.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
@@ -307,7 +222,7 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return judge_sets(prepared, ledger);
     }
     let demand = match &prepared.demand {
-        Ok(demand) if !demand.asks() => return without_slots(prepared, demand, ledger),
+        Ok(demand) if !demand.asks() => return judge_without_slots(prepared, demand, ledger),
         Ok(demand) => demand,
         Err(malformed) => return unreadable(question, malformed),
     };
@@ -315,12 +230,13 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     if workload.kind == WorkloadKind::Pod {
         return pod::judge(question, demand, old, ledger);
     }
-    let before = question.old.as_ref().map(|workload| workload::Before {
-        workload,
-        demand: old,
-    });
-    let set = workload::Set { question, demand };
-    workload::judge(&[set], before.as_slice(), ledger)
+    let made = Made::of(question, demand, ledger);
+    let before = question
+        .old
+        .as_ref()
+        .map(|workload| MadeBefore::of(question, workload, old, ledger));
+    let before = before.as_ref().map(MadeBefore::before);
+    workload::judge(&[made.set()], before.as_slice(), ledger)
 }
 
 /// An object with several templates.
@@ -330,21 +246,17 @@ fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     for set in &prepared.sets {
         match &set.demand {
             Err(malformed) => return unreadable(&set.question, malformed),
-            Ok(demand) if demand.asks() => asking.push(workload::Set {
-                question: &set.question,
-                demand,
-            }),
-            Ok(demand) => verdicts.push(without_slots(set, demand, ledger)),
+            Ok(demand) if demand.asks() => asking.push(Made::of(&set.question, demand, ledger)),
+            Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
         }
     }
-    let before: Vec<workload::Before<'_>> = prepared
+    let before: Vec<MadeBefore<'_>> = prepared
         .old_sets
         .iter()
-        .map(|(workload, demand)| workload::Before {
-            workload,
-            demand: demand.as_ref(),
-        })
+        .map(|(workload, demand)| MadeBefore::of(&prepared.question, workload, demand.as_ref(), ledger))
         .collect();
+    let before: Vec<workload::Before<'_>> = before.iter().map(MadeBefore::before).collect();
+    let asking: Vec<workload::Set<'_>> = asking.iter().map(Made::set).collect();
     verdicts.push(workload::judge(&asking, &before, ledger));
     Verdict::joined(verdicts)
 }
@@ -358,6 +270,11 @@ fn unreadable(question: &Question, malformed: &Malformed) -> Verdict {
         malformed: Some(malformed.clone()),
         ..Verdict::default()
     }
+}
+
+/// An object, or one template of it, that asks for no slot: judged by its claims where it has some.
+fn judge_without_slots(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Ledger) -> Verdict {
+    claims::judge_alone(prepared, demand, ledger).unwrap_or_else(|| without_slots(prepared, demand, ledger))
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

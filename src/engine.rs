@@ -19,6 +19,7 @@ mod djl;
 mod edit;
 mod fraction;
 mod image;
+pub mod limits;
 mod line;
 mod llama_cpp;
 mod lmdeploy;
@@ -47,7 +48,7 @@ mod variables;
 pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
-pub(crate) use image::wildcard;
+pub(crate) use image::{Image, wildcard};
 pub use meaning::Meaning;
 pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};
@@ -347,6 +348,9 @@ pub struct OptionEdit {
     pub before: String,
     /// Text after it.
     pub after: String,
+    /// Whether this surely changes nothing but the option: it is written into a list of words, or behind the last word of
+    /// a script, of a command that runs in any case.
+    pub sure: bool,
 }
 
 /// How one container starts one engine, and what that will take.
@@ -382,6 +386,10 @@ pub struct Reading {
     pub kv_cache_dtype: Option<String>,
     /// Whether CUDA graphs are off (they lie outside the request before vLLM 0.20).
     pub eager: bool,
+    /// Processes of the container that use its devices, all in all; absent where each device has one.
+    pub processes: Option<u32>,
+    /// Variables that bound its processes from outside.
+    pub limits: Vec<limits::LimitVariable>,
     /// What else decides how much memory the model wants.
     pub serving: Serving,
     /// What could not be read.

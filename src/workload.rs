@@ -3,7 +3,7 @@
 mod controller;
 mod custom;
 mod decode;
-mod null;
+pub(crate) mod null;
 pub mod owner;
 pub mod pod;
 mod rollout;

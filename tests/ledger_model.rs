@@ -265,3 +265,182 @@ proptest! {
         prop_assert_eq!(sums(&run), sum);
     }
 }
+
+/// Pods on one node with several devices, some of which were seen on one.
+mod devices {
+    use super::*;
+
+    const DEVICES: usize = 3;
+    const SLOTS: usize = 3;
+    const BUDGET: u64 = 900_000;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A pod of so many thousandths is asked for; where it is admitted it runs on a device with a free slot.
+        Create(u64, usize),
+        /// The status of a pod tells its device.
+        Show(usize),
+        /// The status tells nothing any more.
+        Hide(usize),
+        Delete(usize),
+        /// The webhook starts anew: it knows what the watch tells.
+        Restart,
+    }
+
+    #[derive(Clone, Debug)]
+    struct Runs {
+        object: Value,
+        share: u64,
+        device: usize,
+        shown: bool,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = || any::<prop::sample::Index>().prop_map(|index| index.index(64));
+        prop_oneof![
+            6 => (50_u64..=600, 0..DEVICES).prop_map(|(f, device)| Step::Create(f, device)),
+            5 => index().prop_map(Step::Show),
+            1 => index().prop_map(Step::Hide),
+            2 => index().prop_map(Step::Delete),
+            1 => Just(Step::Restart),
+        ]
+    }
+
+    /// The most that can come together on a device that the new pod may get, over every way to put it and those pods
+    /// whose device is not shown on free slots.
+    fn worst(pods: &[Runs], new: u64) -> u64 {
+        fn descend(
+            hidden: &[u64],
+            sums: &mut [u64; DEVICES],
+            slots: &mut [usize; DEVICES],
+            open: &[usize],
+        ) -> u64 {
+            let Some((first, rest)) = hidden.split_first() else {
+                return open.iter().map(|device| sums[*device]).max().unwrap_or(0);
+            };
+            let mut worst = 0;
+            for device in open {
+                if slots[*device] < SLOTS {
+                    sums[*device] += first;
+                    slots[*device] += 1;
+                    worst = worst.max(descend(rest, sums, slots, open));
+                    sums[*device] -= first;
+                    slots[*device] -= 1;
+                }
+            }
+            worst
+        }
+        let (mut sums, mut slots) = ([0; DEVICES], [0; DEVICES]);
+        for pod in pods.iter().filter(|pod| pod.shown) {
+            sums[pod.device] += pod.share;
+            slots[pod.device] += 1;
+        }
+        let open: Vec<usize> = (0..DEVICES).filter(|device| slots[*device] < SLOTS).collect();
+        let mut hidden: Vec<u64> = pods
+            .iter()
+            .filter(|pod| !pod.shown)
+            .map(|pod| pod.share)
+            .collect();
+        hidden.push(new);
+        descend(&hidden, &mut sums, &mut slots, &open)
+    }
+
+    fn with_status(pod: &Runs, slot: usize) -> Value {
+        let mut object = pod.object.clone();
+        if pod.shown {
+            object["status"]["containerStatuses"] = json!([{
+                "name": "server",
+                "allocatedResourcesStatus": [{
+                    "name": "nvidia.com/gpu",
+                    "resources": [{"resourceID": format!("GPU-{}::{slot}", pod.device), "health": "Healthy"}],
+                }],
+            }]);
+        }
+        object
+    }
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::new();
+        cluster.gpu_node(
+            "n0",
+            "NVIDIA-L40S",
+            L40S,
+            u32::try_from(DEVICES).unwrap(),
+            u32::try_from(SLOTS).unwrap(),
+        );
+        cluster
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        /// Whatever the status tells and whenever: a pod is admitted exactly when it fits on each device that it may get,
+        /// wherever those stand of whom nothing is known; and what really stands on a device is never above its budget.
+        #[test]
+        fn a_mix_of_seen_and_unseen_holders_is_exact(steps in prop::collection::vec(step(), 1..24)) {
+            let mut cluster = cluster();
+            let mut pods: Vec<Runs> = Vec::new();
+            for (count, step) in steps.into_iter().enumerate() {
+                let picked = |index: usize| (!pods.is_empty()).then(|| index % pods.len().max(1));
+                match step {
+                    Step::Create(thousandths, first) => {
+                        let name = format!("p{count}");
+                        let mut object = pod(&name, &format!("0.{thousandths:03}"));
+                        object["metadata"]["uid"] = json!(name);
+                        let share = share(thousandths);
+                        let has_slot = pods.len() < DEVICES * SLOTS;
+                        let expected = has_slot && worst(&pods, share) <= BUDGET;
+                        let admitted = cluster.create(&object).admit;
+                        prop_assert_eq!(admitted, expected, "{} beside {:?}", share, pods);
+                        if admitted {
+                            // The kubelet takes whichever device it likes.
+                            let used = |device| pods.iter().filter(|pod| pod.device == device).count();
+                            let device = (0..DEVICES)
+                                .map(|step| (first + step) % DEVICES)
+                                .find(|device| used(*device) < SLOTS)
+                                .unwrap();
+                            let object = cluster.running(&object, "n0");
+                            pods.push(Runs { object, share, device, shown: false });
+                        }
+                    }
+                    Step::Show(index) | Step::Hide(index) => {
+                        let Some(index) = picked(index) else { continue };
+                        pods[index].shown = matches!(step, Step::Show(_));
+                        cluster.see(&with_status(&pods[index], index));
+                    }
+                    Step::Delete(index) => {
+                        let Some(index) = picked(index) else { continue };
+                        let gone = pods.remove(index);
+                        cluster.ledger.remove_pod(gone.object["metadata"]["uid"].as_str().unwrap());
+                    }
+                    Step::Restart => {
+                        cluster = self::cluster();
+                        for (slot, pod) in pods.iter().enumerate() {
+                            cluster.see(&with_status(pod, slot));
+                        }
+                    }
+                }
+                for device in 0..DEVICES {
+                    let sum: u64 = pods.iter().filter(|pod| pod.device == device).map(|pod| pod.share).sum();
+                    prop_assert!(sum <= BUDGET, "device {} holds {}: {:?}", device, sum, pods);
+                }
+                // The view says what the ledger knows, and never less than what really is.
+                let fullest = (0..DEVICES)
+                    .map(|device| pods.iter().filter(|pod| pod.device == device).map(|pod| pod.share).sum::<u64>())
+                    .max();
+                let views = cluster.ledger.devices_of("n0");
+                prop_assert!(Some(views[0].promised_share.ppm()) >= fullest);
+                let all_shown = !pods.is_empty() && pods.iter().all(|pod| pod.shown);
+                prop_assert_eq!(views[0].evidence == vramgate::policy::Evidence::Observed, all_shown);
+                if all_shown {
+                    prop_assert_eq!(Some(views[0].promised_share.ppm()), fullest);
+                    let rows = cluster.ledger.devices();
+                    let used = pods.iter().map(|pod| pod.device).collect::<std::collections::BTreeSet<_>>();
+                    let spare = usize::from(used.len() < DEVICES);
+                    prop_assert_eq!(rows.len(), used.len() + spare);
+                    prop_assert_eq!(rows.iter().map(|row| row.slots).sum::<u32>(), 9);
+                }
+            }
+        }
+    }
+}

@@ -4,6 +4,7 @@ use comfy_table::Table;
 
 use super::args::{Explain, Output};
 use super::output::clean;
+use super::state::Applied;
 use super::{Failure, input, output, policies, state};
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
@@ -21,7 +22,10 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let objects = state::input(&args.files, &mut failures);
     let mut snapshot = Snapshot::default();
-    let objects = state::take_context(objects, &mut snapshot, &mut failures);
+    let objects: Vec<Object> = state::take_context(objects, &mut snapshot, &mut failures)
+        .into_iter()
+        .filter_map(Applied::into_object)
+        .collect();
     let policies = match policies::load(args.policy_dir.as_deref(), &snapshot) {
         Ok(policies) => policies,
         Err(failure) => {

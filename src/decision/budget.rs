@@ -11,10 +11,10 @@ use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
-use crate::ledger::room::{Fits, may_meet};
+use crate::ledger::room::Fits;
 use crate::ledger::search::Overlay;
 use crate::placement::candidates::{Fit, node_matches};
-use crate::policy::{Evidence, Messages};
+use crate::policy::Messages;
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
@@ -22,17 +22,13 @@ use crate::workload::pod::PodSpec;
 pub(super) type Own = BTreeSet<(Arc<str>, Arc<str>)>;
 
 /// Everybody else on a pool, largest share first, and the requests that may meet on one device.
-pub(super) fn others<'v>(view: &'v DeviceView, pool: &Pool, own: &Own) -> (Vec<&'v HolderView>, Mib) {
+pub(super) fn others<'v>(view: &'v DeviceView, own: &Own) -> (Vec<&'v HolderView>, Mib) {
     let others: Vec<&HolderView> = view
         .holders
         .iter()
         .filter(|holder| own.is_empty() || !own.contains(&(holder.namespace.clone(), holder.name.clone())))
         .collect();
-    let promised = others
-        .iter()
-        .take(may_meet(pool))
-        .map(|holder| holder.request)
-        .sum();
+    let promised = view.meeting(others.iter().map(|holder| holder.meets()).collect(), 0);
     (others, promised)
 }
 
@@ -148,7 +144,7 @@ impl Closest<'_> {
         let finding = match (&view, self.entry.node.pools.get(self.pool)) {
             (Some(_), Some(pool)) if self.fits.memory => self.no_slot(demand, pool),
             (Some(view), Some(pool)) => {
-                let (others, promised) = others(view, pool, own);
+                let (others, promised) = others(view, own);
                 let held = Held {
                     others,
                     promised,
@@ -253,7 +249,7 @@ impl Closest<'_> {
                 );
             }
         }
-        finding = finding.detail(evidence(pool));
+        finding = finding.detail(evidence(pool, &held.others));
         finding.holders = held
             .others
             .iter()
@@ -397,10 +393,26 @@ fn holder_ref(holder: &HolderView, namespace: &str, messages: &Messages) -> Hold
 }
 
 /// How the device is known, and what would let more be admitted.
-pub(super) fn evidence(pool: &Pool) -> String {
+fn evidence(pool: &Pool, others: &[&HolderView]) -> String {
     let slots = pool.sharing.slots_per_device();
     if pool.devices == 1 {
         return "evidence: the node has one such device, so the sum is exact".to_owned();
+    }
+    let unseen = others.iter().filter(|holder| holder.devices.is_empty()).count();
+    let seen = others.len() - unseen;
+    if seen > 0 && unseen == 0 {
+        return format!(
+            "evidence observed: the device of each of the {seen} holders is known; the pod itself may get any device \
+             with a free slot, so it must fit on the fullest of those",
+        );
+    }
+    if seen > 0 {
+        return format!(
+            "evidence any: the device of {seen} of the {} holders is known; any other may stand on each of the node's {} \
+             devices that has a free slot ({slots} slots each)",
+            others.len(),
+            pool.devices
+        );
     }
     format!(
         "evidence any: nothing tells on which of the node's {} devices a holder stands, so the {slots} largest of them \
@@ -408,13 +420,4 @@ pub(super) fn evidence(pool: &Pool) -> String {
          more in",
         pool.devices
     )
-}
-
-/// How good the evidence for a pool is.
-pub(super) fn grade(pool: &Pool) -> Evidence {
-    if pool.devices == 1 || !pool.sharing.is_shared() {
-        Evidence::Observed
-    } else {
-        Evidence::Any
-    }
 }

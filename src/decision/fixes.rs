@@ -17,13 +17,15 @@ use crate::policy::Mode;
 use crate::units::Share;
 use crate::workload::pod::{QuantityText, Resources};
 
+mod clients;
 mod fit;
 mod fraction;
+mod slices;
 
-pub(super) use fraction::largest_fraction;
+pub(super) use fraction::{largest_between, largest_fraction};
 
 /// Codes that another fraction may answer.
-const BY_FRACTION: [Code; 6] = [
+pub(super) const BY_FRACTION: [Code; 6] = [
     Code::Vg101,
     Code::Vg102,
     Code::Vg201,
@@ -171,6 +173,21 @@ pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<F
     {
         fixes.extend(one_slot(question, demand, &passes));
     }
+    if errors.iter().all(|code| slices::CODES.contains(code)) {
+        fixes.extend(slices::for_slices(
+            question,
+            demand,
+            part.survey,
+            part.findings,
+            &passes,
+        ));
+    }
+    if errors.iter().all(|code| *code == Code::Vg401) {
+        fixes.extend(clients::larger_limit(question, demand, part.survey, &passes));
+    }
+    if errors.iter().all(|code| *code == Code::Vg403) {
+        fixes.extend(clients::without_mount(question, demand, &passes));
+    }
     fixes
 }
 
@@ -216,7 +233,7 @@ fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) -> Fix {
 }
 
 /// The operation that writes a value at the pointer of an edit.
-fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
+pub(super) fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
     let word = format!("{}{value}{}", edit.before, edit.after);
     // Where there is no list yet, the operation makes one.
     let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::claims;
+use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
@@ -11,9 +13,8 @@ use super::{
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Standing};
-use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
@@ -48,6 +49,8 @@ pub(super) fn judge(
     let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
+    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;
     if !is_update
@@ -57,9 +60,10 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
+    let raised =
+        !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node);
+    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
     // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
     // (or was never stored).
@@ -85,21 +89,10 @@ pub(super) fn judge(
             }
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
             Sought::Full => {
-                if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
-                    let namespace = &object.namespace;
-                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
-                    if finding.code == Code::Vg201 {
-                        finding.details.extend(unmodelled(&pod.spec));
-                    }
-                    if survey.takes_exclusive() {
-                        finding = finding.detail(
-                            "nodes that do not share their devices would take it too and have none free: with a node \
-                             selector for those it waits for one",
-                        );
-                    }
-                    place = Some(closest.node().clone());
-                    verdict.findings.push(finding);
-                }
+                let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
+                let (closest, finding) = told.unzip();
+                place = closest;
+                verdict.findings.extend(finding);
             }
         }
     }
@@ -108,30 +101,96 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
-        let beside = Beside::of(&survey, ledger, &own, &question.workload);
-        beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
+        tell_of_neighbours(
+            question,
+            demand,
+            &survey,
+            (ledger, &own, place),
+            &mut verdict.findings,
+        );
     }
     let shared_place = place.is_some() && survey.takes_shared();
+    verdict.placement.extend(by_claims.placement);
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
-    if !question.dry_run && (shared_place || is_update && raised) {
-        verdict.reservation = Some(Reservation {
-            uid: pod.metadata.uid.clone(),
-            namespace: question.workload.object.namespace.clone(),
-            name: name_of(pod),
-            labels: pod.metadata.labels.clone(),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: demand.clone().without_loads(),
-            constraints: spec.clone(),
-            place,
-            moves,
-        });
+    if !question.dry_run && (shared_place || by_claims.is_named || is_update && raised) {
+        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
-        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        // What is tried is tried against slots alone; what answers claims was found with them.
+        if !by_claims.refused {
+            fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        }
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+}
+
+/// The node that comes closest to taking a pod for which every device is full, and why it does not.
+fn full(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, overlay, own): (&Ledger, &Overlay<'_>, &Own),
+    spec: &Arc<PodSpec>,
+) -> Option<(Arc<str>, Finding)> {
+    let closest = closest(survey, ledger, overlay, spec)?;
+    let workload = &question.workload;
+    let messages = &survey.policy().messages;
+    let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
+    if finding.code == Code::Vg201 {
+        finding.details.extend(unmodelled(&workload.pod.spec));
+    }
+    if survey.takes_exclusive() {
+        finding = finding.detail(
+            "nodes that do not share their devices would take it too and have none free: with a node selector for those \
+             it waits for one",
+        );
+    }
+    Some((closest.node().clone(), finding))
+}
+
+/// What the pod holds until it is seen, at the place that was found and with the pods that move for it.
+pub(super) fn reservation(
+    question: &Question,
+    demand: &Arc<Demand>,
+    constraints: Arc<PodSpec>,
+    place: Option<Arc<str>>,
+    moves: Vec<(Arc<str>, Arc<str>)>,
+) -> Reservation {
+    let pod = &question.workload.pod;
+    Reservation {
+        uid: pod.metadata.uid.clone(),
+        namespace: question.workload.object.namespace.clone(),
+        name: name_of(pod),
+        labels: pod.metadata.labels.clone(),
+        workload: top_workload(pod),
+        controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+        demand: demand.clone().without_loads(),
+        constraints,
+        place,
+        moves,
+    }
+}
+
+/// What others on the node that was found mean for the pod.
+fn tell_of_neighbours(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, own, place): (&Ledger, &Own, &Arc<str>),
+    findings: &mut Vec<Finding>,
+) {
+    let policy = survey.policy();
+    let beside = Beside::of(survey, ledger, own, &question.workload);
+    beside.tell(demand, &[(place.clone(), 1)], findings);
+    let users = Users {
+        survey,
+        ledger,
+        own,
+        namespace: &question.workload.object.namespace,
+        messages: &policy.messages,
+    };
+    findings.extend(users.findings(demand, std::slice::from_ref(place), policy));
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.
@@ -248,29 +307,17 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(
-    ledger: &Ledger,
-    place: &Arc<str>,
-    index: usize,
-    pool: &Pool,
-    several: &Standing,
-    own: &Own,
-) -> Mib {
-    let mut requests: Vec<_> = several
-        .holds
-        .iter()
-        .map(|hold| (hold.share, hold.request))
-        .collect();
-    if let Some(view) = ledger.devices_of(place).get(index) {
-        let (others, _) = budget::others(view, pool, own);
-        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
-    }
-    requests.sort_unstable_by(|a, b| b.cmp(a));
-    requests
-        .iter()
-        .take(may_meet(pool))
-        .map(|(_, request)| *request)
-        .sum()
+fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
+    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+        return several.request();
+    };
+    let (others, _) = budget::others(&view, own);
+    let new = several.holds.iter().map(|hold| Meets {
+        weight: hold.share.ppm(),
+        amount: hold.request,
+        devices: &[],
+    });
+    view.meeting(others.iter().map(|holder| holder.meets()).chain(new).collect(), 0)
 }
 
 /// The pools of a node as they are with so many such pods on it.
@@ -298,7 +345,7 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, pool, &several, own)
+                    meeting_requests(ledger, place, index, &several, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -311,7 +358,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: budget::grade(pool),
+                evidence: overlay.grade(place, entry, index),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

@@ -9,8 +9,7 @@ use crate::demand::{Claim, Demand, Standing};
 use crate::device::Pool;
 use crate::finding::{Code, Finding};
 use crate::ledger::Ledger;
-use crate::ledger::devices::DeviceView;
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::{DeviceView, Meets};
 use crate::units::Mib;
 use crate::workload::Workload;
 
@@ -84,7 +83,7 @@ impl<'a> Beside<'a> {
                 if pool.resource != claim.resource || !pool.sharing.is_shared() {
                     continue;
                 }
-                let held = self.held(claim, pool, &standing.times(*pods), view);
+                let held = self.held(claim, &standing.times(*pods), view);
                 if held > fullest.map_or(Mib::ZERO, |(_, _, most)| most) {
                     fullest = Some((node, pool, held));
                 }
@@ -94,19 +93,24 @@ impl<'a> Beside<'a> {
     }
 
     /// The most that may be held on one device beside one rank of the claim, overheads included.
-    fn held(&self, claim: &Claim, pool: &Pool, standing: &Standing, view: &DeviceView) -> Mib {
+    fn held(&self, claim: &Claim, standing: &Standing, view: &DeviceView) -> Mib {
         let itself = standing
             .holds
             .iter()
             .position(|hold| hold.container == claim.container && hold.rank == 0);
+        let meets = |weight: Mib, devices| Meets {
+            weight: weight.get(),
+            amount: weight,
+            devices,
+        };
         let with_it = standing.holds.iter().enumerate();
-        let mut held: Vec<Mib> = with_it
+        let with_it = with_it
             .filter(|(index, _)| Some(*index) != itself)
-            .map(|(_, hold)| hold.request.plus(hold.overhead))
-            .collect();
-        let (others, _) = budget::others(view, pool, self.own);
-        held.extend(others.iter().map(|holder| holder.request.plus(holder.overhead)));
-        held.sort_unstable_by(|a, b| b.cmp(a));
-        held.into_iter().take(may_meet(pool).saturating_sub(1)).sum()
+            .map(|(_, hold)| meets(hold.request.plus(hold.overhead), &[]));
+        let (others, _) = budget::others(view, self.own);
+        let others = others
+            .iter()
+            .map(|holder| meets(holder.request.plus(holder.overhead), &holder.devices));
+        view.meeting(with_it.chain(others).collect(), 1)
     }
 }

@@ -5,11 +5,13 @@
 use std::sync::Arc;
 
 use super::budget::Own;
+use super::claims;
+use super::clients::Users;
 use super::fixes::Changeable;
 use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
+use super::{Operation, PlacementRow, Question, Verdict, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, Finding, Severity};
@@ -34,9 +36,11 @@ const MOST_ROWS: usize = 16;
 /// One template of an object with what its pods take.
 #[derive(Clone, Copy)]
 pub(super) struct Set<'a> {
-    /// The question about this template alone.
+    /// The question about this template alone, as its pods will be.
     pub(super) question: &'a Question,
     pub(super) demand: &'a Arc<Demand>,
+    /// The same question as it was submitted: with a changed demand its pods may be made otherwise.
+    pub(super) submitted: &'a Question,
 }
 
 /// A template among the nodes of the cluster.
@@ -49,6 +53,8 @@ struct Part<'a> {
     findings: Vec<Finding>,
     /// Whether it is refused whatever room there is.
     blocked: bool,
+    /// What its dynamic resource claims come to.
+    by_claims: claims::BesideSlots,
 }
 
 impl<'a> Part<'a> {
@@ -65,15 +71,19 @@ impl<'a> Part<'a> {
         let of_kind = survey.findings(set.demand);
         let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
         findings.extend(of_kind.into_iter().map(|finding| located(workload, finding)));
+        let before = before
+            .iter()
+            .find(|before| before.workload.template == workload.template);
+        let then = before.and_then(|before| before.demand);
+        let by_claims = claims::beside_slots(set.question, set.demand, ledger, then, &mut findings);
         Self {
             set,
-            before: before
-                .iter()
-                .find(|before| before.workload.template == workload.template),
+            before,
             spec,
             survey,
             findings,
-            blocked,
+            blocked: blocked || by_claims.refused,
+            by_claims,
         }
     }
 
@@ -89,7 +99,7 @@ fn counts(workload: &Workload, survey: &Survey<'_>) -> bool {
 }
 
 /// A finding with the path in the object in the place of the one in the pod.
-fn located(workload: &Workload, mut finding: Finding) -> Finding {
+pub(super) fn located(workload: &Workload, mut finding: Finding) -> Finding {
     let other = workload
         .layout
         .as_ref()
@@ -99,6 +109,18 @@ fn located(workload: &Workload, mut finding: Finding) -> Finding {
     }
     finding.path = workload.located(&finding.path);
     finding
+}
+
+/// Says of each error that the object passes, because others add to its pods what it does not say.
+pub(super) fn tell_open(findings: &mut [Finding], open: &str) {
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.severity == Severity::Error)
+    {
+        finding.details.push(format!(
+            "{open}: the object is let through, and its pods are judged one by one"
+        ));
+    }
 }
 
 /// Judges the CREATE or UPDATE of an object that makes pods, or a change of its scale. `sets` are its templates that ask
@@ -123,7 +145,8 @@ pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) ->
         own.insert((holder.namespace.clone(), holder.name.clone()));
     }
     let mut parts: Vec<Part<'_>> = sets.iter().map(|set| Part::of(*set, before, ledger)).collect();
-    let may_deny = !question.scale_only && (!is_update || change.raises);
+    let raises = change.raises || parts.iter().any(|part| part.by_claims.raised);
+    let may_deny = !question.scale_only && (!is_update || raises);
     let rolls = change.rolls_out || !is_update;
     let told = tell(&mut parts, (&overlay, &own), ledger, rolls, change.replaces);
     let verdicts = parts.into_iter().zip(told).map(|(part, placement)| {
@@ -143,20 +166,20 @@ pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) ->
         let unchanged =
             "this change is let through because it asks for no more than before; its new pods are judged one by one";
         let open = part.set.question.workload.open();
-        for finding in verdict
-            .findings
-            .iter_mut()
-            .filter(|finding| finding.severity == Severity::Error)
-        {
-            if let_through {
+        if let_through {
+            let findings = verdict.findings.iter_mut();
+            for finding in findings.filter(|finding| finding.severity == Severity::Error) {
                 finding.details.push(unchanged.to_owned());
-            } else if let Some(open) = open {
-                finding
-                    .details
-                    .push(format!("{open}: the object is let through, and its pods are judged one by one"));
             }
+        } else if let Some(open) = open {
+            tell_open(&mut verdict.findings, open);
         }
-        verdict.conclude(survey.mode(), may_deny && open.is_none(), survey.lets_through())
+        let only_agents = part.set.demand.only_agents;
+        verdict.conclude(
+            survey.mode(),
+            may_deny && open.is_none() && !only_agents,
+            survey.lets_through(),
+        )
     });
     Verdict::joined(verdicts)
 }
@@ -168,7 +191,7 @@ fn tell(
     ledger: &Ledger,
     rolls: bool,
     replaces: bool,
-) -> Vec<Vec<super::PlacementRow>> {
+) -> Vec<Vec<PlacementRow>> {
     let whole = Whole {
         parts,
         ledger,
@@ -181,7 +204,7 @@ fn tell(
     for (part, stood) in parts.iter().zip(&steady) {
         let workload = &part.set.question.workload;
         let mut findings = part.findings.clone();
-        let mut placement = Vec::new();
+        let mut placement = part.by_claims.placement.clone();
         if let Some((placed, overlay)) = stood {
             for (place, pods) in placed.filled.places.iter().take(MOST_ROWS) {
                 placement.extend(rows(&part.survey, ledger, overlay, own, place, *pods));
@@ -190,6 +213,17 @@ fn tell(
             let told = placed.filled.places.len().min(MOST_ROWS);
             let places = placed.filled.places.get(..told).unwrap_or_default();
             beside.tell(part.set.demand, places, &mut findings);
+            let policy = part.survey.policy();
+            let users = Users {
+                survey: &part.survey,
+                ledger,
+                own,
+                namespace: &workload.object.namespace,
+                messages: &policy.messages,
+            };
+            let nodes: Vec<Arc<str>> = places.iter().map(|(node, _)| node.clone()).collect();
+            let differing = users.findings(part.set.demand, &nodes, policy);
+            findings.extend(differing.into_iter().map(|finding| located(workload, finding)));
             findings.extend(placed.finding.clone().map(|finding| located(workload, finding)));
         }
         added.push(findings);
@@ -217,7 +251,10 @@ fn tell(
         let mut findings = part.findings.iter();
         findings.any(|finding| finding.severity == Severity::Error)
     };
-    if let Some(first) = parts.iter().position(is_refused) {
+    // What is tried is tried against slots alone; what answers claims was found with them.
+    if parts.iter().any(|part| part.by_claims.refused) {
+        proposed = None;
+    } else if let Some(first) = parts.iter().position(is_refused) {
         let desired = whole.desired();
         let passes = |changed: &[Arc<Demand>]| whole.passes(changed, &desired);
         proposed = Some((first, fixes::for_errors(&changeable, &passes)));
@@ -244,7 +281,7 @@ fn tell(
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.
-fn is_own(holder: &Holder, workload: &Workload) -> bool {
+pub(super) fn is_own(holder: &Holder, workload: &Workload) -> bool {
     let by_name = holder
         .workload
         .as_ref()

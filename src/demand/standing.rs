@@ -1,5 +1,8 @@
 //! What a pod holds on the pools of one node.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use crate::units::{Mib, Share};
 
 /// Memory that one rank of one container holds on one device.
@@ -17,6 +20,15 @@ pub struct Hold {
     pub share: Share,
 }
 
+/// The devices on which the slots of one container were seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Name of the container.
+    pub container: String,
+    /// Slots on each device, by the device's identity (`GPU-…`, `MIG-…`).
+    pub devices: BTreeMap<Arc<str>, u32>,
+}
+
 /// Slots and memory that a pod takes of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -24,6 +36,9 @@ pub struct Standing {
     pub slots: u32,
     /// Holds, largest share first.
     pub holds: Vec<Hold>,
+    /// Containers whose devices were seen (`observed` evidence); the others may stand on any device. Only what a holder
+    /// takes on the node that it runs on has any.
+    pub seen: Vec<Seen>,
 }
 
 impl Standing {
@@ -53,13 +68,37 @@ impl Standing {
                 (None, None) => {}
             }
         }
-        Self { slots, holds }
+        Self {
+            slots,
+            holds,
+            seen: Vec::new(),
+        }
     }
 
-    /// Index by index the larger of what was recorded and what is read now.
+    /// The larger of what was recorded and what is read now: rank by rank, so that each hold stays the one of its
+    /// container; index by index where the ranks are not the same ones.
     #[must_use]
-    pub fn at_least(self, recorded: Self) -> Self {
-        self.either(recorded)
+    pub fn at_least(mut self, recorded: Self) -> Self {
+        let mut same_ranks = self.holds.len() == recorded.holds.len();
+        let mut larger = Vec::with_capacity(self.holds.len());
+        if same_ranks {
+            let key = |hold: &Hold| (hold.container.clone(), hold.rank);
+            let mut then: BTreeMap<_, &Hold> = recorded.holds.iter().map(|hold| (key(hold), hold)).collect();
+            for now in &self.holds {
+                match then.remove(&key(now)) {
+                    Some(then) if then.share > now.share => larger.push(then.clone()),
+                    Some(_) => larger.push(now.clone()),
+                    None => same_ranks = false,
+                }
+            }
+        }
+        if !same_ranks {
+            return self.either(recorded);
+        }
+        self.holds = larger;
+        self.slots = self.slots.max(recorded.slots);
+        self.sort();
+        self
     }
 
     /// So many pods of it.
@@ -75,7 +114,33 @@ impl Standing {
                 .flat_map(|hold| std::iter::repeat_n(hold, many))
                 .cloned()
                 .collect(),
+            seen: Vec::new(),
         }
+    }
+
+    /// The shares that may be on any device, largest first.
+    pub(crate) fn anywhere(&self) -> impl Iterator<Item = Share> + '_ {
+        self.holds
+            .iter()
+            .filter(|hold| self.seen.iter().all(|seen| seen.container != hold.container))
+            .map(|hold| hold.share)
+    }
+
+    /// Slots and shares on the devices that were seen. A container with as many devices as ranks has one rank on each;
+    /// which of its ranks that is nobody tells, so the largest is taken for each. One with fewer devices has them all on
+    /// each.
+    pub(crate) fn on_devices(&self) -> impl Iterator<Item = (&Arc<str>, u32, Share)> + '_ {
+        self.seen.iter().flat_map(|seen| {
+            let of_it = || self.holds.iter().filter(|hold| hold.container == seen.container);
+            let each = if of_it().count() <= seen.devices.len() {
+                of_it().next().map_or(Share::ZERO, |hold| hold.share)
+            } else {
+                of_it().map(|hold| hold.share).sum()
+            };
+            seen.devices
+                .iter()
+                .map(move |(device, slots)| (device, *slots, each))
+        })
     }
 
     /// Sum of requests.

@@ -434,6 +434,8 @@ mod tests {
             kv_cache_dtype: Some("auto".into()),
             meaning: engine::Meaning::default(),
             eager: false,
+            processes: None,
+            limits: Vec::new(),
             serving: Serving::default(),
             unresolved: vec![Unresolved {
                 field: "gpu-memory-utilization".into(),

@@ -31,7 +31,12 @@ pub(super) fn option(
             add: false,
             before: format!("{}{flag}", item.get(..span.start)?),
             after: item.get(span.end..)?.to_owned(),
+            sure: !command.conditional,
         });
+    }
+    // Behind this word nothing is an option.
+    if line.words.iter().any(|word| word.text == "--") {
+        return None;
     }
     append(context, command, option)
 }
@@ -45,6 +50,7 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
             add: false,
             before: format!("{} {before}", text.get(..at)?),
             after: text.get(at..)?.to_owned(),
+            sure: !command.conditional && text.get(at..)?.trim().is_empty(),
         });
     }
     if context.invocation.script {
@@ -63,6 +69,7 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
         add: true,
         before,
         after: String::new(),
+        sure: !command.conditional,
     })
 }
 

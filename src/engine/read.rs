@@ -107,10 +107,17 @@ fn readings(
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
+            let before = readings.len();
             readings.extend(reader.read_all(&context, command, first));
+            let limits = context.limits(command);
+            for reading in readings.iter_mut().skip(before) {
+                reading.limits.clone_from(&limits);
+            }
             if readings.len() > MOST_ENGINES {
                 let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
-                return vec![unknown(&context, reason)];
+                let mut reading = unknown(&context, reason);
+                reading.limits = context.limits(&Command::default());
+                return vec![reading];
             }
         }
     }
@@ -125,7 +132,9 @@ fn readings(
         readings.extend(whole_line_in_one_word(&context));
     }
     if readings.is_empty() {
-        readings.push(without_command(&context, by_image));
+        let mut reading = without_command(&context, by_image);
+        reading.limits = context.limits(&Command::default());
+        readings.push(reading);
     }
     if let Some(first) = readings.first_mut() {
         first.findings.extend(annotations::near_misses(pod, placed));

@@ -81,6 +81,8 @@ impl<'c> Context<'c> {
             dtype: None,
             kv_cache_dtype: None,
             eager: false,
+            processes: None,
+            limits: Vec::new(),
             serving: Serving::default(),
             unresolved: Vec::new(),
             findings: Vec::new(),

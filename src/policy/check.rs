@@ -2,15 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::UnknownRule;
 use super::error::{Complaints, hint};
 use super::spec::{
-    API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, Spec,
+    API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, MigProfiles,
+    Spec,
 };
 use super::tree::Step;
+use super::{ConfigMapName, UnknownRule};
 use crate::engine::Engine;
+use crate::mig::ProfileName;
 
 mod models;
+mod products;
 
 /// Name of the policy that is always there.
 pub(crate) const BUILT_IN_NAME: &str = "built-in-default";
@@ -109,6 +112,18 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
             "is empty: then nothing would ever count; leave it out, or name any",
         );
     }
+    if let Some(device) = &spec.device {
+        products::check(device.products.as_deref().unwrap_or_default(), complaints);
+        let names = [
+            ("pluginConfig", &device.plugin_config),
+            ("migConfig", &device.mig_config),
+        ];
+        for (field, name) in names {
+            if let Some(Err(wrong)) = name.as_ref().map(|name| name.parse::<ConfigMapName>()) {
+                complaints.add(&key(&at("spec.device"), field), wrong);
+            }
+        }
+    }
     if let Some(unknown) = &spec.unknown {
         let rules = [
             ("exclusive", &unknown.exclusive),
@@ -144,6 +159,9 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
     for (index, rule) in spec.engines.iter().flatten().enumerate() {
         check_engine(rule, &below(&at("spec.engines"), Step::Item(index)), complaints);
     }
+    if let Some(MigProfiles::Only(profiles)) = spec.mig.as_ref().and_then(|mig| mig.profiles.as_ref()) {
+        check_profiles(profiles, complaints);
+    }
     models::check(spec.models.as_deref().unwrap_or_default(), complaints);
     if let Some(link) = spec
         .messages
@@ -156,6 +174,38 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
             &at("spec.messages.link"),
             format!("{link:?} is no address: it starts with https://"),
         );
+    }
+}
+
+fn check_profiles(profiles: &[String], complaints: &mut Complaints<'_>) {
+    let path = at("spec.mig.profiles");
+    if profiles.is_empty() {
+        complaints.add_missing(
+            &path,
+            "is empty: name the profiles that pods may ask for, or write any",
+        );
+    }
+    for (index, name) in profiles.iter().enumerate() {
+        let path = below(&path, Step::Item(index));
+        match ProfileName::parse(name) {
+            Some(read) if read.compute.is_some() => complaints.add(
+                &path,
+                format!(
+                    "{read} is a compute instance, for which there is no resource; write {}",
+                    read.gpu_instance()
+                ),
+            ),
+            Some(_) => {}
+            None => {
+                let bare = name.strip_prefix("nvidia.com/").unwrap_or(name);
+                let meant = bare.strip_prefix("mig-").and_then(ProfileName::parse);
+                let hint = meant.map_or_else(String::new, |meant| format!("; write {meant}"));
+                complaints.add(
+                    &path,
+                    format!("{name:?} is no name of a MIG profile such as 1g.10gb or 1g.10gb+me{hint}"),
+                );
+            }
+        }
     }
 }
 

@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead, Unknown,
-    VllmOverhead,
+    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles, Overhead,
+    ToolkitLimit, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels,
-    PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode,
+    MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot, Policy, Reserve, Selector,
+    ThreadPercentage, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
+use crate::mig::ProfileName;
 use crate::units::{Mib, Share};
 use crate::workload::pod::Requirement;
 
@@ -34,6 +36,9 @@ pub(crate) fn blank() -> Policy {
             },
             per_slot: PerSlot::FairShare,
             evidence: Vec::new(),
+            products: OwnProducts::default(),
+            plugin_config: None,
+            mig_config: None,
         },
         enforcement: Enforcement::Gated,
         missing_facts: MissingFacts::Deny,
@@ -56,7 +61,14 @@ pub(crate) fn blank() -> Policy {
             mps: UnknownRule::Deny,
             mig: UnknownRule::Deny,
         },
+        toolkit_limit: true,
         default_fraction: DefaultFraction::FairShare,
+        mig_profiles: AllowedProfiles::Only(Vec::new()),
+        mps: MpsRules {
+            memory_limit: MpsMemoryLimit::None,
+            thread_percentage: ThreadPercentage::None,
+            replaces: true,
+        },
         read_config_maps: false,
         engines: Vec::new(),
         models: OwnModels::default(),
@@ -116,6 +128,18 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     set(
         &mut policy.default_fraction,
         spec.defaults.and_then(|defaults| defaults.gpu_memory_utilization),
+    );
+    let profiles = spec.mig.and_then(|mig| mig.profiles);
+    set(&mut policy.mig_profiles, profiles.map(allowed_profiles));
+    if let Some(mps) = spec.mps {
+        set(&mut policy.mps.memory_limit, mps.memory_limit);
+        set(&mut policy.mps.thread_percentage, mps.thread_percentage);
+        set(&mut policy.mps.replaces, mps.r#override);
+    }
+    let toolkit = spec.memory_limit.and_then(|limit| limit.toolkit);
+    set(
+        &mut policy.toolkit_limit,
+        toolkit.map(|toolkit| toolkit == ToolkitLimit::Footprint),
     );
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
@@ -189,6 +213,11 @@ fn set_device(into: &mut DevicePolicy, device: Device) {
     }
     set(&mut into.per_slot, device.per_slot);
     set(&mut into.evidence, device.evidence);
+    set(&mut into.products, device.products.map(OwnProducts::of));
+    // A text that is no name was complained about.
+    let name = |text: String| text.parse().ok();
+    into.plugin_config = device.plugin_config.and_then(name).or(into.plugin_config.take());
+    into.mig_config = device.mig_config.and_then(name).or(into.mig_config.take());
 }
 
 fn set_overheads(into: &mut Overheads, overhead: Overhead) {
@@ -219,6 +248,17 @@ fn set_unknown(into: &mut UnknownRules, unknown: Unknown) {
     set(&mut into.time_sliced, unknown.time_sliced);
     set(&mut into.mps, unknown.mps);
     set(&mut into.mig, unknown.mig);
+}
+
+/// Every name was checked with the document.
+fn allowed_profiles(profiles: MigProfiles) -> AllowedProfiles {
+    match profiles {
+        MigProfiles::Any => AllowedProfiles::Any,
+        MigProfiles::Only(names) => {
+            let names = names.iter();
+            AllowedProfiles::Only(names.filter_map(|name| ProfileName::parse(name)).collect())
+        }
+    }
 }
 
 fn image_rule(rule: EngineRule) -> ImageRule {

@@ -144,6 +144,8 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
     validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
+    validating.push(gpu_configuration().into_value(target, ca_pem));
+    validating.push(device_plugin().into_value(target, ca_pem));
     vec![
         configuration("MutatingWebhookConfiguration", &[mutate]),
         configuration("ValidatingWebhookConfiguration", &validating),
@@ -240,6 +242,41 @@ fn scale() -> Entry<'static> {
     }
 }
 
+/// What configures GPUs. Every ConfigMap and every update of a Node is asked of the condition, and nearly none passes it.
+fn gpu_configuration() -> Entry<'static> {
+    let mut of_nodes = rule("", &["nodes"], &["UPDATE"]);
+    of_nodes["scope"] = "Cluster".into();
+    Entry {
+        name: "configuration",
+        path: "/validate",
+        rules: vec![rule("", &["configmaps"], &["CREATE", "UPDATE"]), of_nodes],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![condition("configures-gpus", &conditions::configures_gpus())],
+    }
+}
+
+/// The DaemonSet of NVIDIA's device plugin asks for no GPU, and its flags decide what every node offers.
+fn device_plugin() -> Entry<'static> {
+    Entry {
+        name: "device-plugin",
+        path: "/validate",
+        rules: vec![rule("apps", &["daemonsets"], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
+        ],
+    }
+}
+
 fn rule(group: &str, resources: &[&str], operations: &[&str]) -> Value {
     let version = "v1";
     json!({
@@ -285,7 +322,8 @@ mod tests {
             assert_eq!(entry["matchPolicy"], "Equivalent");
             assert!(!entry["matchConditions"].as_array().unwrap().is_empty());
             for rule in entry["rules"].as_array().unwrap() {
-                assert_eq!(rule["scope"], "Namespaced");
+                let of_cluster = rule["resources"] == json!(["nodes"]);
+                assert_eq!(rule["scope"], if of_cluster { "Cluster" } else { "Namespaced" });
                 assert!(!rule.to_string().contains('*'), "{rule}");
             }
         }
@@ -322,7 +360,9 @@ mod tests {
                 "models.kubeai.org",
                 "dynamographdeployments.nvidia.com",
                 "vllmruntimes.production-stack.vllm.ai",
-                "scale"
+                "scale",
+                "configuration",
+                "device-plugin"
             ]
         );
     }

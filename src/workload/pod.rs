@@ -131,6 +131,56 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "as_absent")]
     pub phase: String,
+    /// The claims that were made for the pod from templates.
+    #[serde(deserialize_with = "as_absent")]
+    pub resource_claim_statuses: Vec<ResourceClaimStatus>,
+    /// Statuses of the regular containers.
+    #[serde(deserialize_with = "as_absent")]
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// The claim behind an entry of a pod's `resourceClaims`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceClaimStatus {
+    /// Name of the entry.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// Name of the claim; absent where none is needed.
+    pub resource_claim_name: Option<String>,
+}
+
+/// The status of one container, as far as it tells its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// Name of the container.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// What the kubelet gave it, by resource (KEP-4680, `ResourceHealthStatus`).
+    #[serde(deserialize_with = "as_absent")]
+    pub allocated_resources_status: Vec<AllocatedResource>,
+}
+
+/// The devices behind one resource of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllocatedResource {
+    /// The extended resource (`nvidia.com/gpu`), or `claim:NAME[/REQUEST]`.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// One entry for each slot.
+    #[serde(deserialize_with = "as_absent")]
+    pub resources: Vec<AllocatedDevice>,
+}
+
+/// One slot that a container has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllocatedDevice {
+    /// Identity within its device plugin (`GPU-…::2`, `MIG-…`), or `DRIVER/POOL/DEVICE`.
+    #[serde(rename = "resourceID", deserialize_with = "as_absent")]
+    pub resource_id: String,
 }
 
 impl Pod {
@@ -320,6 +370,8 @@ pub struct ClaimUse {
     /// Name of the entry in the pod's `resourceClaims`.
     #[serde(deserialize_with = "as_absent")]
     pub name: String,
+    /// The request of the claim that it uses; all of them where it names none.
+    pub request: Option<String>,
 }
 
 /// A resource quantity as written: YAML allows both `1` and `"1"`.

@@ -20,10 +20,13 @@
 mod api;
 mod certificates;
 mod churn;
+mod claims;
 mod cluster;
+mod configuration;
 mod control_plane;
 mod custom_kinds;
 mod manifests;
+mod mutation;
 mod operations;
 mod outage;
 mod placement;

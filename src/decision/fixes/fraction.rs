@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{AllPass, Changeable, Outcome, fit, told, written};
+use crate::decision::Question;
 use crate::demand::{Amount, Demand};
 use crate::engine::OptionEdit;
 use crate::finding::{Code, Fix};
@@ -83,9 +84,25 @@ pub(in crate::decision) fn largest_fraction(
     most: Share,
     passes: AllPass<'_>,
 ) -> Option<Fix> {
+    let least = parts
+        .iter()
+        .map(|part| fit::least_fraction(part.demand, part.survey))
+        .fold(Share::ZERO, Share::max);
+    let written: Vec<(&Question, &Demand)> =
+        parts.iter().map(|part| (part.question, &**part.demand)).collect();
+    largest_between(&written, least, most, passes)
+}
+
+/// The same of templates with their demands, and with the least fraction with which the models may fit.
+pub(in crate::decision) fn largest_between(
+    parts: &[(&Question, &Demand)],
+    least: Share,
+    most: Share,
+    passes: AllPass<'_>,
+) -> Option<Fix> {
     let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
     let all_capped = |fraction: &Fraction| -> Option<AllCapped> {
-        let capped: Option<Vec<_>> = parts.iter().map(|part| capped(part.demand, fraction)).collect();
+        let capped: Option<Vec<_>> = parts.iter().map(|(_, demand)| capped(demand, fraction)).collect();
         let (changed, rewrites): (Vec<_>, Vec<_>) = capped?.into_iter().unzip();
         let any = rewrites.iter().any(|rewrites| !rewrites.is_empty());
         any.then(|| (changed.into_iter().map(Arc::new).collect(), rewrites))
@@ -98,10 +115,7 @@ pub(in crate::decision) fn largest_fraction(
     let fits = |thousandths: u32| !outcome(thousandths).is_refused();
     // From the least with which the models may fit, what passes at a fraction passes at any smaller one, so the border is
     // found by halving. Above the largest fraction of the object nothing would be written, and as it is it does not pass.
-    let least = parts
-        .iter()
-        .map(|part| fit::least_fraction(part.demand, part.survey))
-        .fold(LEAST_USEFUL, Share::max);
+    let least = LEAST_USEFUL.max(least);
     let least = u32::try_from(least.ppm().div_ceil(u64::from(STEP_PPM))).unwrap_or(1);
     let (mut low, mut high) = (
         least,
@@ -121,9 +135,9 @@ pub(in crate::decision) fn largest_fraction(
     let fraction = at(low)?;
     let (_, rewrites) = all_capped(&fraction)?;
     let mut patch = Vec::new();
-    for (part, rewrites) in parts.iter().zip(&rewrites) {
+    for ((question, _), rewrites) in parts.iter().zip(&rewrites) {
         for Rewrite { pointer, edit, .. } in rewrites {
-            let pointer = part.question.workload.pointer(pointer)?;
+            let pointer = question.workload.pointer(pointer)?;
             patch.push(written(edit, &pointer, fraction.text())?);
         }
     }

@@ -8,14 +8,15 @@ use std::sync::Arc;
 
 use super::ground::{Filled, Ground};
 use super::sizing::{Placed, Sizing};
-use super::{Part, counts};
+use super::{Part, Set, counts};
 use crate::decision::budget::{Own, closest};
 use crate::decision::fixes::{self, Changeable, Outcome};
+use crate::decision::made::Made;
 use crate::decision::survey::Survey;
 use crate::demand::{Demand, Standing};
 use crate::finding::{Code, Finding, Fix, Severity};
-use crate::ledger::Ledger;
 use crate::ledger::search::{Ask, Overlay};
+use crate::ledger::{Ledger, constraints};
 use crate::units::Share;
 use crate::workload::WorkloadKind;
 use crate::workload::pod::PodSpec;
@@ -251,36 +252,41 @@ impl<'a> Whole<'a> {
 
     /// What becomes of so many pods of each template (or one on each node) with changed demands.
     pub(super) fn passes(&self, changed: &[Arc<Demand>], pods: &[u32]) -> Outcome {
-        let surveys: Vec<Survey<'_>> = self
+        let made: Vec<Made<'_>> = self
             .parts
             .iter()
             .zip(changed)
-            .map(|(part, demand)| {
-                let question = part.set.question;
+            .map(|(part, demand)| Made::of(part.set.submitted, demand, self.ledger))
+            .collect();
+        let tried: Vec<(Set<'_>, Arc<PodSpec>)> = made
+            .iter()
+            .map(|made| {
+                let set = made.set();
+                (set, constraints(&set.question.workload.pod))
+            })
+            .collect();
+        let surveys: Vec<Survey<'_>> = tried
+            .iter()
+            .map(|(set, spec)| {
+                let question = set.question;
                 let labels = &question.workload.pod.metadata.labels;
-                Survey::of(
-                    self.ledger,
-                    demand,
-                    &part.spec,
-                    &question.namespace_labels,
-                    labels,
-                )
+                Survey::of(self.ledger, set.demand, spec, &question.namespace_labels, labels)
             })
             .collect();
         let mut outcome = Outcome::Passes;
         let mut wanted = Vec::with_capacity(surveys.len());
-        for (((part, survey), demand), pods) in self.parts.iter().zip(&surveys).zip(changed).zip(pods) {
-            if fixes::refused(demand, survey) {
+        for (((set, spec), survey), pods) in tried.iter().zip(&surveys).zip(pods) {
+            if fixes::refused(set.demand, survey) {
                 return Outcome::Refused;
             }
             outcome = outcome.min(Outcome::of(survey));
-            let workload = &part.set.question.workload;
+            let workload = &set.question.workload;
             if !counts(workload, survey) {
                 continue;
             }
-            let ask = survey.ask(part.spec.clone());
+            let ask = survey.ask(spec.clone());
             if workload.replicas.per_node {
-                let ground = Ground::of(self.ledger, self.base, &part.spec);
+                let ground = Ground::of(self.ledger, self.base, spec);
                 if !ground.on_each(&ask, self.base).1.is_empty() {
                     return Outcome::Refused;
                 }
@@ -288,7 +294,7 @@ impl<'a> Whole<'a> {
             }
             wanted.push(Wanted {
                 ask,
-                spec: &part.spec,
+                spec,
                 survey,
                 pods: *pods,
             });

@@ -7,10 +7,12 @@
 /// that no node offers, and the pod stays Pending; a name without any is refused by the API server where it checks pods
 /// and pod templates. Domains of others (`amd.com/gpu`, `aliyun.com/gpu-mem`) do not match.
 const RESOURCE: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/') || \
+                        k.startsWith('deviceclass.resource.kubernetes.io/') || \
                         k.matches('^(nv|ni|vn|mv|nb)[a-z-]*(\\\\.[a-z]*)?/(?i:gpus?|gpu.shared|mig-.*)$'))";
 
 /// The same in objects of other schemas, in which nobody checks names without a domain before pods are made.
 const UNCHECKED: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/') || \
+                         k.startsWith('deviceclass.resource.kubernetes.io/') || \
                          k.matches('^((nv|ni|vn|mv|nb)[a-z-]*(\\\\.[a-z]*)?/)?(?i:(nvidia[._-]?)?gpus?|gpu.shared|mig-.*)$'))";
 
 /// Whether a pod asks for a GPU.
@@ -147,6 +149,40 @@ pub(super) fn scales_up() -> String {
         format!("(has({object}.spec) && has({object}.spec.replicas) ? {object}.spec.replicas : 0)")
     };
     format!("{} > {}", replicas("object"), replicas("oldObject"))
+}
+
+/// A ConfigMap with a value that names the sections of the device plugin's or the MIG manager's documents, and a Node whose
+/// label for the MIG manager changes. An UPDATE of a ConfigMap whose values stay passes none of it.
+///
+/// A ConfigMap has at most 1 MiB, which the four searches read in less than the cost that the API server allows; one with more
+/// than 1,000 keys is no such document.
+pub(super) fn configures_gpus() -> String {
+    const LABEL: &str = "nvidia.com/mig.config";
+    let label = |object: &str| {
+        format!(
+            "(has({object}.metadata.labels) && '{LABEL}' in {object}.metadata.labels ? {object}.metadata.labels['{LABEL}'] : '')"
+        )
+    };
+    let words = ["mig-configs:", "\"mig-configs\"", "sharing:", "\"sharing\""]
+        .map(|word| format!("object.data[k].contains('{word}')"))
+        .join(" || ");
+    format!(
+        "request.resource.resource == 'nodes' ? {now} != {before} : \
+         (has(object.data) && size(object.data) <= 1000 && \
+         (request.operation == 'CREATE' || !has(oldObject.data) || object.data != oldObject.data) && \
+         object.data.exists(k, {words}))",
+        now = label("object"),
+        before = label("oldObject"),
+    )
+}
+
+/// Whether a container of the DaemonSet is of NVIDIA's device plugin.
+pub(super) fn runs_device_plugin() -> String {
+    format!(
+        "{} && has(object.spec.template.spec) && has(object.spec.template.spec.containers) && \
+         object.spec.template.spec.containers.exists(c, has(c.image) && c.image.contains('k8s-device-plugin'))",
+        present("object", "spec.template")
+    )
 }
 
 /// Whether the pod or template at `at` asks: a GPU resource, a claim, or a declaration.

@@ -52,11 +52,8 @@ pub(super) fn predictor(
             .unwrap_or_default()
             .to_owned()
     };
-    let format = model
-        .get("modelFormat")
-        .map(|format| text(format, "name"))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let format = model.get("modelFormat").map(|format| text(format, "name"));
+    let format = format.unwrap_or_default().to_ascii_lowercase();
     let runtime = text(&model, "runtime").to_ascii_lowercase();
     let start = start(&runtime, &format);
     let mut container = model.clone();

@@ -16,6 +16,7 @@ use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
 use crate::units::{Mib, Share};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
+mod access;
 mod budget;
 mod fixes;
 mod pod;
@@ -63,7 +64,9 @@ impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand.as_ref().map_or(true, |demand| demand.asks())
+        self.demand
+            .as_ref()
+            .map_or(true, |demand| demand.asks() || !demand.access.is_empty())
     }
 
     /// The question.
@@ -225,7 +228,9 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return Verdict::not_ours();
     }
     let demand = match &prepared.demand {
-        Ok(demand) if !demand.asks() => return without_slots(prepared, demand, ledger),
+        Ok(demand) if !demand.asks() && demand.access.is_empty() => {
+            return without_slots(prepared, demand, ledger);
+        }
         Ok(demand) => demand,
         Err(malformed) => {
             return Verdict {

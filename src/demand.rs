@@ -15,9 +15,11 @@ use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
+use access::Access;
 use load::Annotations;
 pub use load::Load;
 
+pub mod access;
 pub mod load;
 pub(crate) mod resources;
 mod standing;
@@ -118,6 +120,8 @@ impl Claim {
 pub struct Demand {
     /// One entry per container and resource, init containers first.
     pub claims: Vec<Claim>,
+    /// Containers that ask for no GPU and reach some.
+    pub access: Vec<Access>,
     /// What to tell about the invocations by themselves.
     pub findings: Vec<Finding>,
 }
@@ -153,16 +157,25 @@ impl Demand {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
         let mut engines = Vec::new();
+        let asker = access::Asker {
+            pod,
+            namespace_labels,
+            policies,
+            sources,
+            tells: loads,
+        };
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
             }
             // Most containers name no such resource at all.
             if !slots::names_any(placed.container) {
+                demand.access.extend(asker.read(placed));
                 continue;
             }
             let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() {
+                demand.access.extend(asker.read(placed));
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
@@ -231,6 +244,18 @@ impl Demand {
     #[must_use]
     pub fn asks(&self) -> bool {
         !self.claims.is_empty()
+    }
+
+    /// Whether the pod takes slots, or memory of devices for which it does not ask.
+    #[must_use]
+    pub fn takes_part(&self) -> bool {
+        self.asks() || self.access.iter().any(Access::takes)
+    }
+
+    /// Whether all that it takes of devices is a guess: it asks for none, and no engine of known amount is known to see one.
+    #[must_use]
+    pub fn is_guessed(&self) -> bool {
+        !self.asks() && self.access.iter().all(Access::is_guess)
     }
 
     /// The resources that the pod asks for, each once.

@@ -18,7 +18,7 @@ mod arguments;
 mod djl;
 mod edit;
 mod fraction;
-mod image;
+pub(crate) mod image;
 mod line;
 mod llama_cpp;
 mod lmdeploy;
@@ -51,6 +51,7 @@ pub(crate) use image::wildcard;
 pub use meaning::Meaning;
 pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};
+pub(crate) use reader::asks_for_accelerator;
 pub use releases::{Releases, ReleasesError};
 pub use serving::{Adapters, Draft, Serving};
 

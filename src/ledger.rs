@@ -238,7 +238,7 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         };
-        if !demand.asks() {
+        if !demand.takes_part() {
             self.remove_pod(&uid);
             return;
         }
@@ -376,6 +376,9 @@ impl Ledger {
         let rules = Rules {
             pod: &pod,
             device: &class.device_policy.device,
+            namespace: namespace_labels
+                .get("kubernetes.io/metadata.name")
+                .map_or("", String::as_str),
         };
         weigh::weigh(demand, &class.pools, rules)
     }

@@ -12,6 +12,7 @@ use crate::engine::{Engine, ImageRule, Version};
 use crate::finding::{Code, Severity};
 use crate::units::{Fraction, Mib, Share};
 
+mod access;
 mod check;
 mod error;
 pub mod file;
@@ -24,6 +25,7 @@ pub mod spec;
 mod tree;
 mod value;
 
+pub use access::{AccessPolicy, Exempt, Tenancy};
 pub(crate) use error::nearest;
 pub use error::{PolicyError, PolicyErrors};
 pub use file::Document;
@@ -112,6 +114,18 @@ impl Reserve {
     }
 }
 
+/// What becomes of access without a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AccessRule {
+    /// An error.
+    Deny,
+    /// A warning.
+    Warn,
+    /// Nothing.
+    Ignore,
+}
+
 /// A cap on each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -145,6 +159,8 @@ pub struct DevicePolicy {
     pub per_slot: PerSlot,
     /// Grades of evidence that count.
     pub evidence: Vec<Evidence>,
+    /// Who may share a device.
+    pub tenants: Tenancy,
 }
 
 /// A vLLM fraction to add where the invocation has none.
@@ -269,6 +285,8 @@ pub struct Policy {
     pub overheads: Overheads,
     /// Unknown amounts.
     pub unknown: UnknownRules,
+    /// Access to devices without a request.
+    pub access: AccessPolicy,
     /// Fraction to add.
     pub default_fraction: DefaultFraction,
     /// Whether ConfigMaps that a pod names are looked up.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use crate::demand::access::may_reach;
 use crate::device::catalogue::Catalogue;
 use crate::device::{GpuNode, inventory};
 use crate::engine::{LookUp, Sources};
@@ -118,7 +119,10 @@ impl Snapshot {
             return Ok(());
         };
         // Pods without a GPU hold nothing, and a large cluster has many.
-        if workload.kind != WorkloadKind::Pod || asks_for_gpu(&workload.pod) {
+        if workload.kind != WorkloadKind::Pod
+            || asks_for_gpu(&workload.pod)
+            || may_reach(&workload.pod, |_| true)
+        {
             Self::identify(&mut workload);
             self.workloads.insert(Key::of(&workload), Arc::new(workload));
         }

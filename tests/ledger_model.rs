@@ -265,3 +265,194 @@ proptest! {
         prop_assert_eq!(sums(&run), sum);
     }
 }
+
+/// Devices of the three nodes, and slots of each device: two of the nodes are exact, on one any two holders may meet.
+const KINDS: [(u32, u32); 3] = [(1, 4), (2, 2), (1, 3)];
+
+/// A pod beside others: it asks for a slot or reaches every device without asking, and is of one of two tenants.
+#[derive(Clone, Debug)]
+struct Neighbour {
+    name: String,
+    share: u64,
+    everywhere: bool,
+    tenant: usize,
+    only: Option<usize>,
+    bound: Option<usize>,
+    object: Value,
+}
+
+/// Whether a node's holders respect budget, slots and tenants whatever the kubelet does.
+fn respects(node: usize, here: &[&Neighbour]) -> bool {
+    let (devices, slots) = KINDS[node];
+    let everywhere: u64 = here
+        .iter()
+        .filter(|one| one.everywhere)
+        .map(|one| one.share)
+        .sum();
+    let mut others: Vec<u64> = here
+        .iter()
+        .filter(|one| !one.everywhere)
+        .map(|one| one.share)
+        .collect();
+    others.sort_unstable_by(|a, b| b.cmp(a));
+    let taken = others.len();
+    let meeting = if devices == 1 { taken } else { slots as usize };
+    let sum = everywhere + others.into_iter().take(meeting).sum::<u64>();
+    let alike = here.windows(2).all(|two| two[0].tenant == two[1].tenant);
+    sum <= 900_000 && taken <= (devices * slots) as usize && alike
+}
+
+/// Whether all can stand together, each bound one where it is; every way is tried.
+fn neighbours_fit(pods: &[Neighbour]) -> bool {
+    fn descend<'p>(rest: &'p [Neighbour], nodes: &mut [Vec<&'p Neighbour>; 3]) -> bool {
+        let Some((first, rest)) = rest.split_first() else {
+            return true;
+        };
+        for node in 0..3 {
+            if first.bound.or(first.only).is_some_and(|fixed| fixed != node) {
+                continue;
+            }
+            nodes[node].push(first);
+            if respects(node, &nodes[node]) && descend(rest, nodes) {
+                return true;
+            }
+            nodes[node].pop();
+        }
+        false
+    }
+    descend(pods, &mut [Vec::new(), Vec::new(), Vec::new()])
+}
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// Thousandths, everywhere, tenant, the only node.
+    Create(u64, bool, usize, Option<usize>),
+    Bind(usize),
+    Delete(usize),
+    Release(usize),
+}
+
+fn neighbour(
+    name: &str,
+    thousandths: u64,
+    everywhere: bool,
+    tenant: usize,
+    only: Option<usize>,
+) -> Neighbour {
+    let mut object = pod(name, &format!("0.{thousandths:03}"));
+    object["metadata"]["uid"] = json!(format!("uid-{name}"));
+    object["metadata"]["namespace"] = json!(["team-a", "team-b"].get(tenant));
+    if everywhere {
+        let container = object["spec"]["containers"][0].as_object_mut().unwrap();
+        container.remove("resources");
+        container.insert(
+            "env".to_owned(),
+            json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]),
+        );
+    }
+    if let Some(only) = only {
+        object["spec"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODES.get(only)});
+    }
+    Neighbour {
+        name: name.to_owned(),
+        share: share(thousandths),
+        everywhere,
+        tenant,
+        only,
+        bound: None,
+        object,
+    }
+}
+
+fn moves() -> impl Strategy<Value = Move> {
+    let only = prop::option::weighted(0.3, 0_usize..3);
+    let create = (
+        50_u64..=700,
+        prop::bool::weighted(0.35),
+        prop::bool::weighted(0.25),
+        only,
+    );
+    prop_oneof![
+        5 => create.prop_map(|(f, everywhere, other, only)| Move::Create(f, everywhere, usize::from(other), only)),
+        2 => any::<prop::sample::Index>().prop_map(|i| Move::Bind(i.index(64))),
+        1 => any::<prop::sample::Index>().prop_map(|i| Move::Delete(i.index(64))),
+        1 => any::<prop::sample::Index>().prop_map(|i| Move::Release(i.index(64))),
+    ]
+}
+
+/// What is left over when the same steps are taken under a policy that tells tenants apart, and under one that does not.
+fn neighbours_are_admitted_exactly(steps: Vec<Move>, apart: bool) -> Result<(), TestCaseError> {
+    let rule = if apart { "sameNamespace" } else { "any" };
+    let mut cluster = Cluster::with_policy(&format!(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: model}}\n\
+         spec: {{device: {{tenants: {rule}}}, access: {{visibleDevices: ignore}}}}\n"
+    ));
+    for (name, (devices, slots)) in NODES.into_iter().zip(KINDS) {
+        cluster.gpu_node(name, "NVIDIA-L40S", L40S, devices, slots);
+    }
+    let mut pods: Vec<Neighbour> = Vec::new();
+    for (count, step) in steps.into_iter().enumerate() {
+        match step {
+            Move::Create(thousandths, everywhere, tenant, only) => {
+                let tenant = if apart { tenant } else { 0 };
+                let new = neighbour(&format!("p{count}"), thousandths, everywhere, tenant, only);
+                let admitted = cluster.create(&new.object).admit;
+                pods.push(new);
+                prop_assert_eq!(admitted, neighbours_fit(&pods), "{:?}", pods);
+                if !admitted {
+                    pods.pop();
+                }
+            }
+            _ if pods.is_empty() => {}
+            Move::Bind(index) => {
+                let index = index % pods.len();
+                let found = place_of(&cluster, &pods[index].name);
+                if let (None, Some(node)) = (pods[index].bound, found) {
+                    let object = pods[index].object.clone();
+                    cluster.running(&object, NODES[node]);
+                    pods[index].bound = Some(node);
+                }
+            }
+            Move::Delete(index) => {
+                let gone = pods.remove(index % pods.len());
+                cluster.ledger.remove_pod(&format!("uid-{}", gone.name));
+            }
+            Move::Release(index) => {
+                let index = index % pods.len();
+                if pods[index].bound.is_none() {
+                    let gone = pods.remove(index);
+                    cluster.ledger.release(&format!("uid-{}", gone.name));
+                }
+            }
+        }
+        prop_assert!(cluster.ledger.over_budget().is_empty());
+        // Where the ledger has them they respect every rule as well.
+        let places: Vec<Option<usize>> = pods.iter().map(|one| place_of(&cluster, &one.name)).collect();
+        for node in 0..3 {
+            let here = pods
+                .iter()
+                .zip(&places)
+                .filter(|(_, place)| **place == Some(node));
+            let here: Vec<&Neighbour> = here.map(|(one, _)| one).collect();
+            prop_assert!(respects(node, &here), "{node}: {here:?}");
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    /// Pods that reach devices without asking count on each device of a node, whichever places the others take: admitted
+    /// exactly when some placement of all exists.
+    #[test]
+    fn access_without_a_request_is_counted_exactly(steps in prop::collection::vec(moves(), 1..14)) {
+        neighbours_are_admitted_exactly(steps, false)?;
+    }
+
+    /// The same with tenants that may not meet.
+    #[test]
+    fn tenants_are_kept_apart_exactly(steps in prop::collection::vec(moves(), 1..14)) {
+        neighbours_are_admitted_exactly(steps, true)?;
+    }
+}

@@ -234,6 +234,10 @@ pub(super) struct WebhookConfig {
     /// PEM file with the authority that signed the webhook's certificate
     #[arg(long, value_name = "FILE")]
     pub(super) ca: PathBuf,
+    /// Folder with policies: the runtime classes and rules of their spec.access decide which pods come to the webhook
+    /// though they ask for no GPU
+    #[arg(long, value_name = "DIR")]
+    pub(super) policy_dir: Option<PathBuf>,
     /// yaml or json
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,

@@ -7,13 +7,14 @@ use super::budget::{self, Own, closest};
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
-    Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
+    Operation, PlacementRow, Question, Verdict, access, fixes, newly_unreadable, promise,
+    tell_changed_defaults,
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Standing};
 use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::meeting;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
@@ -46,6 +47,7 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| under(&policy, finding)),
     );
+    verdict.findings.extend(access::findings(demand, &template));
     let of_kind = survey.findings(demand, &template);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
@@ -89,6 +91,7 @@ pub(super) fn judge(
                 if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
                     let namespace = &object.namespace;
                     let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
+                    access::soften(demand, &mut finding);
                     if finding.code == Code::Vg201 {
                         finding.details.extend(unmodelled(&pod.spec));
                     }
@@ -98,7 +101,10 @@ pub(super) fn judge(
                              selector for those it waits for one",
                         );
                     }
-                    place = Some(closest.node().clone());
+                    // A guess that finds no room is told and let through; it counts where it comes to stand.
+                    if !demand.is_guessed() {
+                        place = Some(closest.node().clone());
+                    }
                     verdict.findings.push(finding);
                 }
             }
@@ -257,21 +263,23 @@ fn meeting_requests(
     several: &Standing,
     own: &Own,
 ) -> Mib {
-    let mut requests: Vec<_> = several
-        .holds
-        .iter()
-        .map(|hold| (hold.share, hold.request))
+    let everywhere = several.everywhere.iter().map(|hold| (hold, true));
+    let mut requests: Vec<_> = everywhere
+        .chain(several.holds.iter().map(|hold| (hold, false)))
+        .map(|(hold, everywhere)| (hold.share, hold.request, everywhere))
         .collect();
     if let Some(view) = ledger.devices_of(place).get(index) {
         let (others, _) = budget::others(view, pool, own);
-        requests.extend(others.iter().map(|holder| (holder.share, holder.request)));
+        let others = others.iter();
+        requests.extend(others.map(|holder| (holder.share, holder.request, holder.everywhere)));
     }
     requests.sort_unstable_by(|a, b| b.cmp(a));
-    requests
-        .iter()
-        .take(may_meet(pool))
-        .map(|(_, request)| *request)
-        .sum()
+    let requests = requests.into_iter();
+    meeting(
+        pool,
+        requests.map(|(_, request, everywhere)| (request, everywhere)),
+    )
+    .sum()
 }
 
 /// The pools of a node as they are with so many such pods on it.
@@ -291,7 +299,7 @@ pub(super) fn rows(
     };
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
-        .filter(|(_, standing)| standing.slots > 0)
+        .filter(|(_, standing)| !standing.is_empty())
         .map(|((index, pool), standing)| {
             let (budget, promised, share) = if pool.sharing.is_shared() {
                 let several = standing.times(pods);

@@ -215,7 +215,10 @@ impl<'a> Survey<'a> {
     /// What speaks against every node, and what to know about the rest. Empty of errors where a place may be sought.
     pub(super) fn findings(&self, demand: &Demand, template: &FieldPath) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if !self.offered {
+        let asks = demand.asks();
+        if !asks && self.accepting.is_empty() && self.refusing.is_empty() {
+            // What asks for no GPU needs no node that has one.
+        } else if !self.offered {
             findings.push(self.not_offered(demand));
         } else if !self.large_enough {
             findings.push(self.too_small(demand));

@@ -9,7 +9,7 @@ use crate::demand::{Claim, Demand, Standing};
 use crate::device::Pool;
 use crate::finding::{Code, FieldPath, Finding};
 use crate::ledger::Ledger;
-use crate::ledger::devices::DeviceView;
+use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::room::may_meet;
 use crate::units::Mib;
 
@@ -104,8 +104,12 @@ impl<'a> Beside<'a> {
             .map(|(_, hold)| hold.request.plus(hold.overhead))
             .collect();
         let (others, _) = budget::others(view, pool, self.own);
-        held.extend(others.iter().map(|holder| holder.request.plus(holder.overhead)));
+        let takes = |holder: &HolderView| holder.request.plus(holder.overhead);
+        let (everywhere, on_one): (Vec<&HolderView>, Vec<&HolderView>) =
+            others.iter().partition(|holder| holder.everywhere);
+        held.extend(on_one.into_iter().map(takes));
         held.sort_unstable_by(|a, b| b.cmp(a));
-        held.into_iter().take(may_meet(pool).saturating_sub(1)).sum()
+        let meeting = held.into_iter().take(may_meet(pool).saturating_sub(1));
+        meeting.chain(everywhere.into_iter().map(takes)).sum()
     }
 }

@@ -7,7 +7,7 @@ use super::fixes::Outcome;
 use super::pod::{Sought, rows, seek};
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, Question, Verdict, fixes, promise, tell_changed_defaults};
+use super::{Operation, Question, Verdict, access, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
@@ -55,6 +55,9 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| path(under(&policy, finding))),
     );
+    verdict
+        .findings
+        .extend(access::findings(demand, &workload.template));
     let of_kind = survey.findings(demand, &workload.template);
     let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
@@ -107,6 +110,9 @@ pub(super) fn judge(
         let found = fixes::for_errors(question, demand, &survey, &verdict.findings, &passes);
         fixes::attach(&mut verdict.findings, found, &survey);
     }
+    access::propose(question, demand, &mut verdict.findings, &|changed| {
+        sizing.passes(changed, workload.replicas.desired)
+    });
     tell_changed_defaults(&mut verdict.findings, old, demand);
     let may_deny = !question.scale_only && (!is_update || change.raises);
     if is_update && !may_deny {
@@ -206,6 +212,14 @@ impl Sizing<'_> {
         let namespace = &self.question.workload.object.namespace;
         let messages = &self.survey.policy().messages;
         let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
+        access::soften(self.demand, &mut finding);
+        if finding.code == Code::Vg211 {
+            return Placed {
+                filled,
+                code: Some(Code::Vg211),
+                finding: Some(finding.detail(format!("{count} of {wanted} pods find such a device"))),
+            };
+        }
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
             finding.message = format!(
@@ -289,10 +303,9 @@ impl Sizing<'_> {
                 ),
                 "keep it off these nodes with a node selector or affinity, or free memory there".to_owned(),
             ];
-            Some(
-                under(&closest.kind.policy, finding)
-                    .number("nodesWithoutRoom", Number::Count(full.len() as u64)),
-            )
+            let mut finding = under(&closest.kind.policy, finding);
+            access::soften(self.demand, &mut finding);
+            Some(finding.number("nodesWithoutRoom", Number::Count(full.len() as u64)))
         });
         Placed {
             code: finding.as_ref().map(|finding| finding.code),
@@ -320,7 +333,7 @@ impl Sizing<'_> {
         let full = Ground::with(&ask, self.base, &filled);
         let closest = self.closest_for(&ask, &full)?;
         // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
-        if closest.fits.memory || !closest.fits.slots {
+        if closest.fits.memory || !closest.fits.slots || !closest.fits.tenants {
             return None;
         }
         Some(self.peak(&closest, &ask, peak, filled.count))
@@ -482,7 +495,9 @@ impl Sizing<'_> {
         }
         // Pods that only lack a slot are no matter of memory.
         let full = Ground::with(&ask, self.base, &filled);
-        sizing.closest(&full).is_some_and(|closest| closest.fits.memory)
+        sizing
+            .closest(&full)
+            .is_some_and(|closest| closest.fits.but_for_slots())
     }
 
     /// Fewer pods, or a smaller fraction for each.

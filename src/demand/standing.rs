@@ -1,5 +1,7 @@
 //! What a pod holds on the pools of one node.
 
+use std::sync::Arc;
+
 use crate::units::{Mib, Share};
 
 /// Memory that one rank of one container holds on one device.
@@ -24,6 +26,10 @@ pub struct Standing {
     pub slots: u32,
     /// Holds, largest share first.
     pub holds: Vec<Hold>,
+    /// Holds on every device of the pool, of containers that asked for none: largest share first.
+    pub everywhere: Vec<Hold>,
+    /// Whose pod it is, where the policy of the devices keeps tenants apart.
+    pub tenant: Option<Arc<str>>,
 }
 
 impl Standing {
@@ -41,19 +47,29 @@ impl Standing {
     /// least the k largest of either, so whatever bounds it bounds both (init containers against regular ones).
     #[must_use]
     pub(crate) fn either(self, other: Self) -> Self {
-        let slots = self.slots.max(other.slots);
-        let longest = self.holds.len().max(other.holds.len());
-        let mut mine = self.holds.into_iter();
-        let mut theirs = other.holds.into_iter();
-        let mut holds = Vec::with_capacity(longest);
-        for _ in 0..longest {
-            match (mine.next(), theirs.next()) {
-                (Some(a), Some(b)) => holds.push(if b.share > a.share { b } else { a }),
-                (Some(one), None) | (None, Some(one)) => holds.push(one),
-                (None, None) => {}
-            }
+        Self {
+            slots: self.slots.max(other.slots),
+            holds: larger(self.holds, other.holds),
+            everywhere: larger(self.everywhere, other.everywhere),
+            tenant: self.tenant.or(other.tenant),
         }
-        Self { slots, holds }
+    }
+
+    /// Adds a hold on every device.
+    pub(crate) fn add_everywhere(&mut self, hold: Hold) {
+        let at = self.everywhere.partition_point(|other| other.share >= hold.share);
+        self.everywhere.insert(at, hold);
+    }
+
+    /// Whether nothing is taken of the pool.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots == 0 && self.holds.is_empty() && self.everywhere.is_empty()
+    }
+
+    /// All holds, those on every device first.
+    pub fn all_holds(&self) -> impl Iterator<Item = &Hold> {
+        self.everywhere.iter().chain(&self.holds)
     }
 
     /// Index by index the larger of what was recorded and what is read now.
@@ -66,34 +82,50 @@ impl Standing {
     #[must_use]
     pub(crate) fn times(&self, pods: u32) -> Self {
         let many = usize::try_from(pods).unwrap_or(usize::MAX);
+        // Largest first, as ever.
+        let repeated = |holds: &[Hold]| {
+            let each = holds.iter().flat_map(|hold| std::iter::repeat_n(hold, many));
+            each.cloned().collect()
+        };
         Self {
             slots: self.slots.saturating_mul(pods),
-            // Largest first, as ever.
-            holds: self
-                .holds
-                .iter()
-                .flat_map(|hold| std::iter::repeat_n(hold, many))
-                .cloned()
-                .collect(),
+            holds: repeated(&self.holds),
+            everywhere: repeated(&self.everywhere),
+            tenant: self.tenant.clone(),
         }
     }
 
     /// Sum of requests.
     #[must_use]
     pub fn request(&self) -> Mib {
-        self.holds.iter().map(|hold| hold.request).sum()
+        self.all_holds().map(|hold| hold.request).sum()
     }
 
     /// Sum of shares.
     #[must_use]
     pub fn share(&self) -> Share {
-        self.holds.iter().map(|hold| hold.share).sum()
+        self.all_holds().map(|hold| hold.share).sum()
     }
 
     fn sort(&mut self) {
         self.holds
             .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
     }
+}
+
+/// Index by index the larger of two lists, largest first.
+fn larger(mine: Vec<Hold>, theirs: Vec<Hold>) -> Vec<Hold> {
+    let longest = mine.len().max(theirs.len());
+    let (mut mine, mut theirs) = (mine.into_iter(), theirs.into_iter());
+    let mut holds = Vec::with_capacity(longest);
+    for _ in 0..longest {
+        match (mine.next(), theirs.next()) {
+            (Some(a), Some(b)) => holds.push(if b.share > a.share { b } else { a }),
+            (Some(one), None) | (None, Some(one)) => holds.push(one),
+            (None, None) => {}
+        }
+    }
+    holds
 }
 
 #[cfg(test)]

@@ -29,6 +29,8 @@ pub struct HolderView {
     pub overhead: Mib,
     /// Its part of the device.
     pub share: Share,
+    /// Whether it asked for no device and counts on each one of the pool.
+    pub everywhere: bool,
     /// Whether the pod is bound to the node (else the place is tentative).
     pub bound: bool,
 }
@@ -174,14 +176,20 @@ impl Ledger {
 /// A holder and what it takes on a node, by pool.
 type Present<'a> = (&'a Holder, Cow<'a, [Standing]>);
 
+/// A holder, what it holds, and whether it does so on every device.
+type Held<'a> = (&'a Holder, &'a Hold, bool);
+
 /// Everybody's holds on one pool, largest share first.
-fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<(&'a Holder, &'a Hold)> {
-    let mut holds: Vec<(&Holder, &Hold)> = everybody
+fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<Held<'a>> {
+    let mut holds: Vec<Held<'_>> = everybody
         .iter()
         .filter_map(|(holder, standings)| Some((*holder, standings.get(pool)?)))
-        .flat_map(|(holder, standing)| standing.holds.iter().map(move |hold| (holder, hold)))
+        .flat_map(|(holder, standing)| {
+            let everywhere = standing.everywhere.iter().map(move |hold| (holder, hold, true));
+            everywhere.chain(standing.holds.iter().map(move |hold| (holder, hold, false)))
+        })
         .collect();
-    let name = |(holder, hold): &(&'a Holder, &'a Hold)| {
+    let name = |(holder, hold, _): &Held<'a>| {
         (
             &*holder.namespace,
             &*holder.name,
@@ -193,9 +201,28 @@ fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<(&'a Holder, &'a 
     holds
 }
 
-fn requests_that_meet(pool: &Pool, holds: &[(&Holder, &Hold)]) -> Mib {
-    let meeting = super::room::may_meet(pool);
-    holds.iter().take(meeting).map(|(_, hold)| hold.request).sum()
+fn requests_that_meet(pool: &Pool, holds: &[Held<'_>]) -> Mib {
+    meeting(
+        pool,
+        holds
+            .iter()
+            .map(|(_, hold, everywhere)| (hold.request, *everywhere)),
+    )
+    .sum()
+}
+
+/// What may meet on one device of a pool, of holders with the largest share first: those on every device, and as many
+/// of the others as have slots there.
+pub(crate) fn meeting<T>(pool: &Pool, holders: impl Iterator<Item = (T, bool)>) -> impl Iterator<Item = T> {
+    let mut left = super::room::may_meet(pool);
+    holders.filter_map(move |(holder, everywhere)| {
+        if everywhere {
+            return Some(holder);
+        }
+        let fits = left > 0;
+        left = left.saturating_sub(1);
+        fits.then_some(holder)
+    })
 }
 
 fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[Present<'_>]) -> DeviceView {
@@ -230,7 +257,7 @@ fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[
         },
         holders: holds
             .into_iter()
-            .map(|(holder, hold)| HolderView {
+            .map(|(holder, hold, everywhere)| HolderView {
                 namespace: holder.namespace.clone(),
                 name: holder.name.clone(),
                 container: hold.container.clone(),
@@ -238,6 +265,7 @@ fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[
                 request: hold.request,
                 overhead: hold.overhead,
                 share: hold.share,
+                everywhere,
                 bound: holder.node.is_some(),
             })
             .collect(),

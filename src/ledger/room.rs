@@ -1,6 +1,8 @@
 //! Room on the devices of one pool: which holders may stand together whatever the kubelet does.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::demand::Standing;
 use crate::device::Pool;
@@ -13,6 +15,10 @@ pub(crate) struct Load {
     pub(crate) slots: u32,
     /// Shares of the holders, largest first.
     shares: Vec<Share>,
+    /// Sum of the shares of those who take memory of every device.
+    everywhere: Share,
+    /// How many standings there are of each tenant, where tenants are kept apart.
+    tenants: BTreeMap<Arc<str>, u32>,
 }
 
 impl Load {
@@ -21,6 +27,12 @@ impl Load {
         for hold in &standing.holds {
             let at = self.shares.partition_point(|share| *share > hold.share);
             self.shares.insert(at, hold.share);
+        }
+        for hold in &standing.everywhere {
+            self.everywhere = self.everywhere.plus(hold.share);
+        }
+        if let Some(tenant) = &standing.tenant {
+            *self.tenants.entry(tenant.clone()).or_default() += 1;
         }
     }
 
@@ -35,11 +47,28 @@ impl Load {
                 self.shares.remove(at);
             }
         }
+        for hold in &standing.everywhere {
+            self.everywhere = self.everywhere.less(hold.share);
+        }
+        if let Some(tenant) = &standing.tenant
+            && let Some(count) = self.tenants.get_mut(tenant)
+        {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.tenants.remove(tenant);
+            }
+        }
     }
 
     /// The sum of the shares that may come together on one device.
     pub(crate) fn together(&self, pool: &Pool) -> Share {
-        self.shares.iter().take(may_meet(pool)).copied().sum()
+        let meeting: Share = self.shares.iter().take(may_meet(pool)).copied().sum();
+        self.everywhere.plus(meeting)
+    }
+
+    /// Whether somebody of another tenant is here.
+    fn has_other_than(&self, tenant: &str) -> bool {
+        self.tenants.keys().any(|other| **other != *tenant)
     }
 }
 
@@ -59,23 +88,34 @@ pub(crate) struct Fits {
     pub(crate) memory: bool,
     /// There are free slots.
     pub(crate) slots: bool,
+    /// Nobody is there who may not share a device with it.
+    pub(crate) tenants: bool,
 }
 
 impl Fits {
-    pub(crate) fn both(self) -> bool {
-        self.memory && self.slots
+    /// Memory, slots and company.
+    pub(crate) fn all(self) -> bool {
+        self.memory && self.slots && self.tenants
+    }
+
+    /// All but a free slot, which comes of itself when a pod ends.
+    pub(crate) fn but_for_slots(self) -> bool {
+        self.memory && self.tenants
     }
 }
 
 /// Checks a standing against what is left of a pool.
 pub(crate) fn fits(pool: &Pool, budget: Share, load: &Load, standing: &Standing) -> Fits {
-    let slots = load.slots.saturating_add(standing.slots) <= pool.usable_slots;
-    if !pool.sharing.is_shared() || standing.holds.is_empty() {
-        return Fits { memory: true, slots };
-    }
+    let slots = standing.slots == 0 || load.slots.saturating_add(standing.slots) <= pool.usable_slots;
+    let shared = pool.sharing.is_shared();
+    let holds = !standing.holds.is_empty() || !standing.everywhere.is_empty();
+    // As far as `any` evidence tells, any two holders of a shared pool may meet on one device: with one slot for each
+    // device nothing would be shared. So a node with a foreign holder is out, however many devices it has.
+    let foreign = |tenant: &Arc<str>| load.has_other_than(tenant);
     Fits {
-        memory: with(pool, load, standing) <= budget,
+        memory: !shared || !holds || with(pool, load, standing) <= budget,
         slots,
+        tenants: !shared || standing.is_empty() || !standing.tenant.as_ref().is_some_and(foreign),
     }
 }
 
@@ -83,7 +123,8 @@ pub(crate) fn fits(pool: &Pool, budget: Share, load: &Load, standing: &Standing)
 pub(crate) fn with(pool: &Pool, load: &Load, standing: &Standing) -> Share {
     let mut old = load.shares.iter().copied().peekable();
     let mut new = standing.holds.iter().map(|hold| hold.share).peekable();
-    let mut sum = Share::ZERO;
+    let added: Share = standing.everywhere.iter().map(|hold| hold.share).sum();
+    let mut sum = load.everywhere.plus(added);
     for _ in 0..may_meet(pool) {
         let next = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if b > a => new.next(),
@@ -112,7 +153,7 @@ pub(crate) fn room(pool: &Pool, budget: Share, load: &Load) -> Share {
         .take(may_meet(pool).saturating_sub(1))
         .copied()
         .sum();
-    budget.less(others)
+    budget.less(load.everywhere.plus(others))
 }
 
 /// What [`room`] must at least be for a standing to fit.
@@ -120,7 +161,12 @@ pub(crate) fn needed(pool: &Pool, standing: &Standing) -> Share {
     if !pool.sharing.is_shared() {
         return Share::WHOLE.times(u64::from(standing.slots));
     }
-    standing.holds.first().map_or(Share::ZERO, |hold| hold.share)
+    let first = standing.holds.first().map_or(Share::ZERO, |hold| hold.share);
+    standing
+        .everywhere
+        .iter()
+        .map(|hold| hold.share)
+        .fold(first, Share::plus)
 }
 
 #[cfg(test)]
@@ -170,7 +216,7 @@ mod tests {
         let mut load = Load::default();
         for _ in 0..6 {
             let new = standing(&[300_000]);
-            assert!(fits(&pool, BUDGET, &load, &new).both());
+            assert!(fits(&pool, BUDGET, &load, &new).all());
             load.add(&new);
         }
         assert!(!fits(&pool, BUDGET, &load, &standing(&[1])).slots);

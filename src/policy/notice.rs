@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::check::at;
 use super::spec::{
-    Access, AccessRule, GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, Tenants,
-    ThreadPercentage, Trust,
+    GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust,
 };
 use super::tree::Tree;
 use super::{DefaultFraction, Enforcement, Evidence};
@@ -41,7 +40,6 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
         matches(spec, &mut fields);
         device(spec, &mut fields);
         mps_and_mig(spec, &mut fields);
-        access(spec.access.as_ref(), &mut fields);
         others(spec, &mut fields);
     }
     let mut notices: Vec<Notice> = fields
@@ -87,6 +85,9 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         if spec.models.as_ref().is_some_and(|models| !models.is_empty()) {
             fields.push(("spec.models", why.to_owned()));
         }
+        if spec.access.is_some() {
+            fields.push(("spec.access", why.to_owned()));
+        }
         if spec
             .sources
             .as_ref()
@@ -99,11 +100,6 @@ fn matches(spec: &Spec, fields: &mut Fields) {
 
 fn device(spec: &Spec, fields: &mut Fields) {
     let Some(device) = &spec.device else { return };
-    let differs = device
-        .tenants
-        .as_ref()
-        .is_some_and(|tenants| *tenants != Tenants::Any);
-    later("spec.device.tenants", differs, fields);
     let all = [Evidence::Any, Evidence::Spread, Evidence::Observed];
     let differs = device.evidence.as_ref().is_some_and(|evidence| {
         evidence.as_slice() != [Evidence::Any] && !all.iter().all(|grade| evidence.contains(grade))
@@ -138,31 +134,6 @@ fn mps_and_mig(spec: &Spec, fields: &mut Fields) {
         profiles.is_some_and(|profiles| *profiles != MigProfiles::Any),
         fields,
     );
-}
-
-fn access(access: Option<&Access>, fields: &mut Fields) {
-    let Some(access) = access else { return };
-    let differs = |rule: Option<AccessRule>, default| rule.is_some_and(|rule| rule != default);
-    later(
-        "spec.access.visibleDevices",
-        differs(access.visible_devices, AccessRule::Deny),
-        fields,
-    );
-    later(
-        "spec.access.privileged",
-        differs(access.privileged, AccessRule::Ignore),
-        fields,
-    );
-    later(
-        "spec.access.devicePaths",
-        differs(access.device_paths, AccessRule::Warn),
-        fields,
-    );
-    let classes = access
-        .runtime_classes
-        .as_ref()
-        .is_some_and(|classes| !classes.is_empty());
-    later("spec.access.runtimeClasses", classes, fields);
 }
 
 fn others(spec: &Spec, fields: &mut Fields) {

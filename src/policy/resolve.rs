@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead, Unknown,
-    VllmOverhead,
+    Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead,
+    Tenants, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode, Overheads, OwnModels,
-    PerSlot, Policy, Reserve, Selector, UnknownRule, UnknownRules,
+    AccessPolicy, AccessRule, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches, Messages,
+    MissingFacts, Mode, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, Tenancy, UnknownRule,
+    UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -34,6 +35,7 @@ pub(crate) fn blank() -> Policy {
             },
             per_slot: PerSlot::FairShare,
             evidence: Vec::new(),
+            tenants: Tenancy::SameNamespace,
         },
         enforcement: Enforcement::Gated,
         missing_facts: MissingFacts::Deny,
@@ -55,6 +57,13 @@ pub(crate) fn blank() -> Policy {
             time_sliced: UnknownRule::Deny,
             mps: UnknownRule::Deny,
             mig: UnknownRule::Deny,
+        },
+        access: AccessPolicy {
+            visible_devices: AccessRule::Ignore,
+            privileged: AccessRule::Deny,
+            device_paths: AccessRule::Deny,
+            runtime_classes: vec!["*".to_owned()],
+            exempt: Exempt::default(),
         },
         default_fraction: DefaultFraction::FairShare,
         read_config_maps: false,
@@ -112,6 +121,9 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     }
     if let Some(unknown) = spec.unknown {
         set_unknown(&mut policy.unknown, unknown);
+    }
+    if let Some(access) = spec.access {
+        set_access(&mut policy.access, access);
     }
     set(
         &mut policy.default_fraction,
@@ -189,6 +201,25 @@ fn set_device(into: &mut DevicePolicy, device: Device) {
     }
     set(&mut into.per_slot, device.per_slot);
     set(&mut into.evidence, device.evidence);
+    let tenants = device.tenants.map(|tenants| match tenants {
+        Tenants::Any => Tenancy::Any,
+        Tenants::SameNamespace => Tenancy::SameNamespace,
+        Tenants::Sets(sets) => Tenancy::Sets(sets),
+    });
+    set(&mut into.tenants, tenants);
+}
+
+fn set_access(into: &mut AccessPolicy, access: Access) {
+    set(&mut into.visible_devices, access.visible_devices);
+    set(&mut into.privileged, access.privileged);
+    set(&mut into.device_paths, access.device_paths);
+    set(&mut into.runtime_classes, access.runtime_classes);
+    if let Some(exempt) = access.exempt {
+        into.exempt = Exempt {
+            images: exempt.images.unwrap_or_default(),
+            pods: exempt.pods.map(selector),
+        };
+    }
 }
 
 fn set_overheads(into: &mut Overheads, overhead: Overhead) {

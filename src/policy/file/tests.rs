@@ -445,7 +445,6 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
     assert_eq!(
         notices,
         [
-            "p.yaml:7: spec.device.tenants: accepted, without effect yet",
             "p.yaml:7: spec.device.evidence: accepted, without effect yet: the only grade that is worked out is any",
             "p.yaml:8: spec.enforcement: accepted, without effect yet: every level acts as admission",
             "p.yaml:9: spec.mps.memoryLimit: accepted, without effect yet",
@@ -454,10 +453,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:10: spec.mig.profiles: accepted, without effect yet",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
-            "p.yaml:12: spec.access.visibleDevices: accepted, without effect yet",
-            "p.yaml:12: spec.access.privileged: accepted, without effect yet",
-            "p.yaml:12: spec.access.devicePaths: accepted, without effect yet",
-            "p.yaml:12: spec.access.runtimeClasses: accepted, without effect yet",
+            "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",

@@ -1,7 +1,8 @@
 //! The command line: reads files, asks the core, prints.
 //!
 //! Exit codes are a promise: 0 admitted, 1 denied (or a warning under `--fail-on warning`), 2 input that cannot be
-//! used. For `fit`: 0 fits, doubtful or unknown, 1 does not fit, 2 input that cannot be used. Each error is printed once, in one line where it can be, with what to do about it.
+//! used. For `fit`: 0 fits, doubtful or unknown, 1 does not fit, 2 input that cannot be used; for
+//! `mig plan`: 0 valid, 1 impossible, 2 input that cannot be used. Each error is printed once, in one line where it can be, with what to do about it.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -14,6 +15,7 @@ mod check;
 mod explain;
 mod fit;
 mod input;
+mod mig;
 mod model;
 mod output;
 mod policies;
@@ -81,6 +83,7 @@ pub fn run() -> ExitCode {
         args::Command::Fit(args) => fit::run(&args),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
+        args::Command::Mig(args) => mig::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };

@@ -18,11 +18,13 @@ mod check;
 mod devices;
 mod explanation;
 mod fit;
+mod mig;
 
 pub use check::{Checked, Decision};
 pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, ModelFacts, SlotCount, TokenCount};
 pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};
+pub use mig::{MigInstance, MigLayout, MigParted, MigPartedEntry, MigPlan};
 
 /// Group and version of every document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -38,6 +40,8 @@ pub enum Kind {
     DeviceList,
     /// Whether a model fits a device; see [`FitDocument`].
     Fit,
+    /// How GPUs are cut into MIG slices; see [`MigPlan`].
+    MigPlan,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

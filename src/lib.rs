@@ -24,6 +24,7 @@ pub mod invocation;
 pub mod ledger;
 pub mod manifest;
 pub mod message;
+pub mod mig;
 pub mod model;
 pub mod placement;
 pub mod policy;

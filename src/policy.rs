@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, ImageRule, Version};
 use crate::finding::{Code, Severity};
+use crate::mig::ProfileName;
 use crate::units::{Fraction, Mib, Share};
 
 mod access;
@@ -289,6 +290,8 @@ pub struct Policy {
     pub access: AccessPolicy,
     /// Fraction to add.
     pub default_fraction: DefaultFraction,
+    /// MIG profiles that pods may ask for.
+    pub mig_profiles: AllowedProfiles,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.
@@ -297,6 +300,15 @@ pub struct Policy {
     pub models: OwnModels,
     /// Texts.
     pub messages: Messages,
+}
+
+/// MIG profiles that pods may ask for. Whole GPUs are not meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowedProfiles {
+    /// All.
+    Any,
+    /// These.
+    Only(Vec<ProfileName>),
 }
 
 impl Policy {

@@ -9,6 +9,8 @@
 
 mod kit;
 
+use std::collections::BTreeMap;
+
 use kit::{Cluster, H100, L40S, apply, gpu_node, mig_node, pod_of};
 use serde_json::{Value, json};
 use vramgate::decision::Verdict;
@@ -260,20 +262,25 @@ fn message_has_no_error(verdict: &Verdict) -> bool {
 
 const FIT: [Code; 3] = [Code::Vg301, Code::Vg701, Code::Vg702];
 
-#[test]
-fn every_proposed_change_passes() {
-    let mut tried = std::collections::BTreeMap::<(Code, String), usize>::new();
-    let mut verbs = std::collections::BTreeMap::<(Code, String), usize>::new();
-    let mut refused = std::collections::BTreeMap::<Code, usize>::new();
-    for seed in 1..=1_500_u64 {
+/// What was proposed, by code: kinds of objects, first words of titles, and refusals.
+#[derive(Default)]
+struct Proposed {
+    tried: BTreeMap<(Code, String), usize>,
+    verbs: BTreeMap<(Code, String), usize>,
+    refused: BTreeMap<Code, usize>,
+}
+
+/// Judges objects in clusters of a seed, and each again with every change that is proposed.
+fn propose(seeds: u64, make: fn(&mut Dice) -> (Cluster, Value)) -> Proposed {
+    let mut proposed = Proposed::default();
+    for seed in 1..=seeds {
         let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        let mut cluster = cluster(&mut dice);
-        let object = object(&mut dice);
+        let (mut cluster, object) = make(&mut dice);
         let verdict = cluster.try_create(&object);
         text_holds(&verdict, &object);
         for finding in &verdict.findings {
             if !verdict.admit {
-                *refused.entry(finding.code).or_default() += 1;
+                *proposed.refused.entry(finding.code).or_default() += 1;
             }
             for fix in finding.fixes.iter().filter(|fix| !fix.patch.is_empty()) {
                 let changed = apply(&object, fix);
@@ -290,9 +297,9 @@ fn every_proposed_change_passes() {
                     again.findings
                 );
                 let kind = object["kind"].as_str().unwrap().to_owned();
-                *tried.entry((finding.code, kind)).or_default() += 1;
+                *proposed.tried.entry((finding.code, kind)).or_default() += 1;
                 let verb = fix.title.split(' ').next().unwrap_or_default().to_owned();
-                *verbs.entry((finding.code, verb)).or_default() += 1;
+                *proposed.verbs.entry((finding.code, verb)).or_default() += 1;
                 let is_doubtful = fix.title.ends_with("may start or not");
                 let doubts = again.findings.iter().any(|other| {
                     FIT.contains(&other.code)
@@ -309,6 +316,16 @@ fn every_proposed_change_passes() {
             }
         }
     }
+    proposed
+}
+
+#[test]
+fn every_proposed_change_passes() {
+    let Proposed {
+        tried,
+        verbs,
+        refused,
+    } = propose(1_500, |dice| (cluster(dice), object(dice)));
     println!("{tried:?}\n{refused:?}\n{verbs:?}");
     // A larger fraction, a shorter context, another slice, more devices.
     for (code, verb) in [
@@ -330,6 +347,101 @@ fn every_proposed_change_passes() {
         Code::Vg401,
         Code::Vg701,
     ] {
+        assert!(
+            tried.keys().any(|(of, _)| *of == code),
+            "no fix of {code} was tried"
+        );
+    }
+}
+
+/// Nodes with slices of several kinds, policies about them, and containers that ask for what there is and what there is not.
+fn of_slices(dice: &mut Dice) -> (Cluster, Value) {
+    let policy = dice.one(&[
+        "{}",
+        "{}",
+        "{mig: {profiles: [2g.20gb, 3g.40gb]}}",
+        "{mig: {profiles: [1g.10gb]}}",
+        "{codes: {warning: [VG302]}}",
+    ]);
+    let mut cluster = Cluster::with_policy(&format!(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: p}}\nspec: {policy}\n"
+    ));
+    for index in 0..=dice.below(3) {
+        let name = format!("n{index}");
+        match dice.below(6) {
+            0 => cluster.node(&slices(&name, 1)),
+            1 => cluster.node(&slices(&name, 2)),
+            2 => cluster.node(&mig_node(
+                &name,
+                &[("2g.20gb", 20_096, 2), ("3g.40gb", 40_448, 1)],
+            )),
+            3 => cluster.node(&mig_node(&name, &[("1g.10gb", 9_984, 4), ("3g.40gb", 40_448, 1)])),
+            4 => cluster.gpu_node(&name, "NVIDIA-H100-80GB-HBM3", H100, 4, 1),
+            _ => {
+                let mut single = gpu_node(&name, "NVIDIA-H100-80GB-HBM3-MIG-1g.10gb", 9_984, 7, 1);
+                single["metadata"]["labels"]["nvidia.com/mig.strategy"] = json!("single");
+                cluster.node(&single);
+            }
+        }
+    }
+    let resource = |dice: &mut Dice| {
+        dice.one(&[
+            "nvidia.com/mig-1g.10gb",
+            "nvidia.com/mig-2g.20gb",
+            "nvidia.com/mig-3g.40gb",
+            "nvidia.com/mig-1g.20gb",
+            "nvidia.com/mig-1g10gb",
+            "nvidia.com/mig-1c.3g.40gb",
+            "nvidia.com/gpu.shared",
+            "nvidia.com/gpu",
+        ])
+        .to_owned()
+    };
+    let mut object = object(dice);
+    let pointers = [
+        "/spec/containers",
+        "/spec/template/spec/containers",
+        "/spec/jobTemplate/spec/template/spec/containers",
+    ];
+    for pointer in pointers {
+        for container in object
+            .pointer_mut(pointer)
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            let slots = if dice.chance(30) { 2 } else { 1 };
+            let mut limits = json!({resource(dice): slots});
+            if dice.chance(20) {
+                limits[resource(dice)] = json!(1);
+            }
+            container["resources"] = json!({"limits": limits});
+            if dice.chance(50) {
+                container["args"] = json!([
+                    "--model",
+                    "Qwen/Qwen3-0.6B",
+                    "--max-model-len",
+                    "4096",
+                    "-tp",
+                    slots.to_string()
+                ]);
+                container["image"] = json!(kit::VLLM);
+                container.as_object_mut().unwrap().remove("command");
+            }
+        }
+    }
+    (cluster, object)
+}
+
+#[test]
+fn every_change_of_slices_passes() {
+    let Proposed {
+        tried,
+        verbs,
+        refused,
+    } = propose(1_500, of_slices);
+    println!("{tried:?}\n{refused:?}\n{verbs:?}");
+    for code in [Code::Vg302, Code::Vg303, Code::Vg305, Code::Vg306] {
         assert!(
             tried.keys().any(|(of, _)| *of == code),
             "no fix of {code} was tried"

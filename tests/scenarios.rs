@@ -437,7 +437,9 @@ fn g3_a_model_that_is_too_large_is_refused_with_the_slices_that_hold_it() {
     assert!(!verdict.admit);
     let found = finding(&verdict, Code::Vg301);
     assert!(
-        found.message.ends_with("mig-1g.20gb or mig-2g.20gb holds it"),
+        found
+            .message
+            .ends_with("mig-1g.20gb or mig-2g.20gb holds it, and no node offers that"),
         "{}",
         found.message
     );
@@ -450,6 +452,7 @@ fn g3_a_model_that_is_too_large_is_refused_with_the_slices_that_hold_it() {
         &[("2g.20gb", 20_096, 3), ("3g.40gb", 40_448, 1)],
     ));
     let verdict = cluster.try_create(&object);
+    golden("g3-offered-elsewhere", &message::refusal(&verdict));
     assert_eq!(
         finding(&verdict, Code::Vg301).fixes[0].title,
         "ask for nvidia.com/mig-2g.20gb instead of nvidia.com/mig-1g.10gb in container server"
@@ -540,6 +543,128 @@ fn g6_embeddings_fit_a_small_slice() {
         assert!(has(&verdict, Code::Vg103), "{model}: {:#?}", verdict.findings);
         assert!(!has(&verdict, Code::Vg301), "{model}: {:#?}", verdict.findings);
     }
+}
+
+const LARGE_SLICE: &str = "nvidia.com/mig-3g.40gb";
+const SMALL_MODEL: [&str; 4] = ["--model", "Qwen/Qwen3-0.6B", "--max-model-len", "4096"];
+
+#[test]
+fn g7_a_profile_that_no_node_offers_names_the_nodes_that_could_be_cut_so() {
+    let object = serving(&SMALL_MODEL, LARGE_SLICE, 1);
+    let mut cluster = small_slices();
+    let verdict = cluster.create(&object);
+    assert!(!verdict.admit);
+    golden("g7-idle-node", &message::refusal(&verdict));
+    assert!(fixes_hold(&mut cluster, &object, &verdict) > 0);
+
+    let small = serving(&SMALL_MODEL, SMALL_SLICE, 1);
+    for name in ["a", "b"] {
+        let mut pod = small.clone();
+        pod["metadata"]["name"] = json!(name);
+        cluster.running(&pod, "sliced");
+    }
+    let verdict = cluster.create(&object);
+    golden("g7-busy-node", &message::refusal(&verdict));
+    assert!(fixes_hold(&mut cluster, &object, &verdict) > 0);
+}
+
+#[test]
+fn g12_slices_do_not_add_up() {
+    let mut cluster = small_slices();
+    cluster.node(&mig_node("larger", &[("2g.20gb", 20_096, 3)]));
+    cluster.gpu_node("whole", "NVIDIA-H100-80GB-HBM3", H100, 4, 1);
+    let ranks = serving(&[&SMALL_MODEL[..], &["-tp", "2"]].concat(), SMALL_SLICE, 2);
+    let verdict = cluster.try_create(&ranks);
+    assert!(!verdict.admit && has(&verdict, Code::Vg303));
+    golden("g12-ranks-over-slices", &message::report(&verdict, ""));
+    assert_eq!(
+        fixes_hold(&mut cluster, &ranks, &verdict),
+        2,
+        "{:#?}",
+        verdict.findings
+    );
+
+    let several = serving(&SMALL_MODEL, SMALL_SLICE, 2);
+    let verdict = cluster.try_create(&several);
+    assert!(!verdict.admit && has(&verdict, Code::Vg305));
+    assert_eq!(fixes_hold(&mut cluster, &several, &verdict), 1);
+
+    let mut mixed = serving(&SMALL_MODEL, SMALL_SLICE, 1);
+    mixed["spec"]["containers"][0]["resources"]["limits"][LARGE_SLICE] = json!("1");
+    cluster.node(&mig_node(
+        "both",
+        &[("1g.10gb", 9_984, 4), ("3g.40gb", 40_448, 1)],
+    ));
+    let verdict = cluster.try_create(&mixed);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg305),
+        "{:#?}",
+        verdict.findings
+    );
+    golden("g12-slices-of-two-profiles", &message::report(&verdict, ""));
+    assert_eq!(fixes_hold(&mut cluster, &mixed, &verdict), 1);
+}
+
+#[test]
+fn g13_each_kind_of_workload_has_its_profile() {
+    let policy = |name: &str, workload: &str, profile: &str| {
+        format!(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: {name}}}\nspec:\n  match:\n    \
+             namespaces: {{matchLabels: {{kubernetes.io/metadata.name: team-a}}}}\n    pods: {{matchLabels: {{workload: \
+             {workload}}}}}\n  mig: {{profiles: [{profile}]}}\n"
+        )
+    };
+    let policies = [
+        policy("large", "llm-inference", "3g.40gb"),
+        policy("light", "light-inference", "1g.10gb"),
+    ];
+    let mut cluster = Cluster::with_policy(&policies.join("---\n"));
+    cluster.node(&mig_node(
+        "sliced",
+        &[("1g.10gb", 9_984, 4), ("3g.40gb", 40_448, 1)],
+    ));
+    let of = |workload: &str, resource: &str| {
+        let mut pod = serving(&SMALL_MODEL, resource, 1);
+        pod["metadata"]["labels"] = json!({"workload": workload});
+        pod
+    };
+    for (workload, resource, allowed) in [
+        ("llm-inference", LARGE_SLICE, true),
+        ("llm-inference", SMALL_SLICE, false),
+        ("light-inference", SMALL_SLICE, true),
+        ("light-inference", LARGE_SLICE, false),
+        ("batch", LARGE_SLICE, true),
+    ] {
+        let object = of(workload, resource);
+        let verdict = cluster.try_create(&object);
+        assert_eq!(
+            verdict.admit, allowed,
+            "{workload} {resource}: {:#?}",
+            verdict.findings
+        );
+        assert_eq!(has(&verdict, Code::Vg306), !allowed);
+        assert_eq!(fixes_hold(&mut cluster, &object, &verdict), usize::from(!allowed));
+    }
+    let mut elsewhere = of("light-inference", LARGE_SLICE);
+    elsewhere["metadata"]["namespace"] = json!("team-b");
+    assert!(cluster.try_create(&elsewhere).admit);
+    let verdict = cluster.try_create(&of("light-inference", LARGE_SLICE));
+    golden("g13-profile-not-allowed", &message::report(&verdict, ""));
+}
+
+#[test]
+fn g14_the_real_names_of_a_product_are_told() {
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("h200-1", "NVIDIA-H200", 143_771, 8, 1);
+    node["metadata"]["labels"]["nvidia.com/mig.capable"] = json!("true");
+    cluster.node(&node);
+    let verdict = cluster.create(&serving(&SMALL_MODEL, "nvidia.com/mig-1g.20gb", 1));
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg302);
+    for name in ["1g.18gb (16384 MiB)", "2g.35gb", "3g.71gb"] {
+        assert!(found.message.contains(name), "{}", found.message);
+    }
+    golden("g14-real-names", &message::refusal(&verdict));
 }
 
 #[test]
@@ -1088,6 +1213,12 @@ fn the_pages_show_these_texts_as_they_are() {
         ("VG108", "vg108-resource-names"),
         ("VG208", "vg208-whole-device"),
         ("VG208", "vg208-refused"),
+        ("VG301", "g3-too-large-for-the-slice"),
+        ("VG302", "g7-idle-node"),
+        ("VG302", "g14-real-names"),
+        ("VG303", "g12-ranks-over-slices"),
+        ("VG305", "g12-slices-of-two-profiles"),
+        ("VG306", "g13-profile-not-allowed"),
     ] {
         let text = read(format!("tests/texts/{name}.txt"));
         let page = read(format!("docs/codes/{code}.md"));

@@ -25,6 +25,8 @@ pub(super) enum Command {
     /// Tell whether a model fits a device under an engine's arguments; needs no cluster. Exit 0 fits, doubtful or unknown,
     /// 1 does not fit, 2 unusable input
     Fit(Fit),
+    /// Plan how GPUs are cut into MIG slices
+    Mig(Mig),
     /// Show the devices of a cluster, who shares them and what is promised
     Top(Top),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
@@ -201,6 +203,75 @@ pub(super) struct ModelAdd {
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,
 }
+
+#[derive(Debug, Args)]
+pub(super) struct Mig {
+    #[command(subcommand)]
+    pub(super) command: MigCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum MigCommand {
+    /// Find a layout of MIG profiles on a product, or say why there is none; needs no cluster. Exit 0 valid, 1 impossible,
+    /// 2 unusable input
+    Plan(MigPlan),
+}
+
+/// What `mig plan` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum PlanOutput {
+    /// For people.
+    Text,
+    /// A versioned document.
+    Json,
+    /// A configuration of the MIG manager.
+    Yaml,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = MIG_EXAMPLES)]
+pub(super) struct MigPlan {
+    /// The GPU: a product such as h100-80gb-sxm or the value of a node's label nvidia.com/gpu.product; PRODUCT=MIB for one
+    /// that the catalogue lacks
+    #[arg(long, value_name = "PRODUCT")]
+    pub(super) product: String,
+    /// GPUs over which the slices may be spread
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) gpus: u32,
+    /// Name of the configuration in YAML, which is what the node's label nvidia.com/mig.config then says
+    #[arg(long, value_name = "NAME", default_value = "planned")]
+    pub(super) name: String,
+    /// Bind the configuration in YAML to the product by its PCI device ids, for nodes with GPUs of several products
+    #[arg(long)]
+    pub(super) device_filter: bool,
+    /// A model to serve, on the smallest slice that surely holds it, as in meta-llama/Llama-3.1-8B-Instruct=2. Repeat it
+    /// for several
+    #[arg(long = "model", value_name = "ID[=COUNT]")]
+    pub(super) models: Vec<String>,
+    /// The engine of the models: vllm, sglang, tgi, tei, trtllm, llama.cpp or lmdeploy
+    #[arg(long, value_name = "NAME", default_value = "vllm")]
+    pub(super) engine: String,
+    /// Its release, as in 0.11.0, 0.7.x, 0.11-0.12 or 0.21+
+    #[arg(long, value_name = "VERSION")]
+    pub(super) engine_version: Option<String>,
+    /// text, json or yaml
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(super) output: PlanOutput,
+    /// Slices and how many of each, as in 3g.40gb=1 1g.10gb=4
+    #[arg(value_name = "PROFILE=COUNT", required_unless_present = "models")]
+    pub(super) profiles: Vec<String>,
+    /// What follows the command of the models' engine, behind `--`
+    #[arg(value_name = "ENGINE ARGS", last = true, allow_hyphen_values = true)]
+    pub(super) arguments: Vec<String>,
+}
+
+const MIG_EXAMPLES: &str = "\
+Examples:
+  vramgate mig plan --product h100-80gb-sxm 4g.40gb=1 1g.10gb=3
+  vramgate mig plan --product NVIDIA-H200 -o yaml --name serving 3g.71gb=2
+  vramgate mig plan --product a100-80gb --model Qwen/Qwen3-8B=2 1g.10gb=2 -- --max-model-len 8192
+
+Exit codes: 0 valid, 1 impossible (the reason is told), 2 unusable input.";
 
 #[derive(Debug, Args)]
 pub(super) struct Certs {

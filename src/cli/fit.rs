@@ -84,11 +84,11 @@ fn answer(args: &Fit, catalogue: &Catalogue) -> Result<Outcome, Failure> {
 }
 
 /// Keeps what went wrong, so that everything that is wrong is told at once.
-fn kept<T>(result: Result<T, Failure>, failures: &mut Vec<Failure>) -> Option<T> {
+pub(super) fn kept<T>(result: Result<T, Failure>, failures: &mut Vec<Failure>) -> Option<T> {
     result.map_err(|failure| failures.push(failure)).ok()
 }
 
-fn engine(name: &str) -> Result<Engine, Failure> {
+pub(super) fn engine(name: &str) -> Result<Engine, Failure> {
     let found = Engine::from_name(name).filter(|engine| ENGINES.contains(&engine.as_str()));
     found.ok_or_else(|| {
         let name = crate::message::cut(name, 40);
@@ -107,7 +107,7 @@ fn quantization(text: &str) -> Result<Told, Failure> {
 }
 
 /// The release. Only vLLM's and SGLang's are numbers that decide; another engine's may be any text.
-fn releases(
+pub(super) fn releases(
     text: Option<&str>,
     engine: Option<Engine>,
     notes: &mut Vec<String>,

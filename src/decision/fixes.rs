@@ -18,6 +18,7 @@ use crate::units::{Fraction, Share};
 use crate::workload::pod::{QuantityText, Resources};
 
 mod fit;
+mod slices;
 
 /// Fractions are proposed in steps of a thousandth.
 const STEP_PPM: u32 = 1_000;
@@ -139,6 +140,9 @@ pub(super) fn for_errors(
         .all(|code| matches!(code, Code::Vg402 | Code::Vg305))
     {
         fixes.extend(one_slot(question, demand, passes));
+    }
+    if errors.iter().all(|code| slices::CODES.contains(code)) {
+        fixes.extend(slices::for_slices(question, demand, survey, findings, passes));
     }
     fixes
 }

@@ -15,6 +15,9 @@ use crate::policy::{Mode, Policy, PolicyRef};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
+mod holding;
+mod offered;
+
 /// At most so many nodes are named in a sentence.
 const MOST_NAMED: usize = 3;
 
@@ -45,13 +48,24 @@ pub(super) struct Survey<'a> {
     pub(super) accepting: Vec<Candidate<'a>>,
     /// Kinds that refuse it whatever room there is.
     pub(super) refusing: Vec<Candidate<'a>>,
-    /// Whether any node offers what it asks for.
-    offered: bool,
     /// Whether any node that offers it has enough slots altogether.
     large_enough: bool,
     ledger: &'a Ledger,
     /// Slots that the pod asks for at once, by resource.
     asked: BTreeMap<Arc<str>, u32>,
+    /// Why no node offers what it asks for, where none does.
+    not_offered: Option<Finding>,
+}
+
+/// A resource that some node offers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Offer {
+    /// The least memory of a device behind it.
+    pub(super) total: Mib,
+    /// Its name.
+    pub(super) resource: Arc<str>,
+    /// The MIG profile behind it; `None` for whole GPUs.
+    pub(super) profile: Option<Arc<str>>,
 }
 
 impl<'a> Survey<'a> {
@@ -67,11 +81,12 @@ impl<'a> Survey<'a> {
             base: policies.for_pod(namespace_labels, pod_labels, None),
             accepting: Vec::new(),
             refusing: Vec::new(),
-            offered: false,
             large_enough: false,
             ledger,
             asked: BTreeMap::new(),
+            not_offered: None,
         };
+        let mut offered = false;
         for (index, class) in ledger.nodes.classes() {
             if demand
                 .resources()
@@ -79,7 +94,7 @@ impl<'a> Survey<'a> {
             {
                 continue;
             }
-            survey.offered = true;
+            offered = true;
             let weighed = ledger.weigh(demand, namespace_labels, pod_labels, class);
             let enough = class
                 .pools
@@ -115,6 +130,9 @@ impl<'a> Survey<'a> {
             } else {
                 survey.accepting.push(candidate);
             }
+        }
+        if !offered && demand.asks() {
+            survey.not_offered = Some(survey.not_offered(demand, spec));
         }
         survey
     }
@@ -184,22 +202,30 @@ impl<'a> Survey<'a> {
         })
     }
 
-    /// Every resource that the cluster offers, with the least memory of a device behind it; smallest first.
-    pub(super) fn resources(&self) -> Vec<(Mib, Arc<str>)> {
-        let mut least: BTreeMap<&Arc<str>, Mib> = BTreeMap::new();
+    /// Every resource that the cluster offers; smallest devices first.
+    pub(super) fn offers(&self) -> Vec<Offer> {
+        let mut least: BTreeMap<&Arc<str>, Offer> = BTreeMap::new();
         for (_, class) in self.ledger.nodes.classes() {
             for pool in &class.pools {
                 let Some(total) = pool.total else { continue };
-                let known = least.entry(&pool.resource).or_insert(total);
-                *known = (*known).min(total);
+                let profile = match &pool.device {
+                    DeviceKind::Gpu => None,
+                    DeviceKind::Mig(profile) => Some(profile.clone()),
+                };
+                let known = least.entry(&pool.resource).or_insert_with(|| Offer {
+                    total,
+                    resource: pool.resource.clone(),
+                    profile: profile.clone(),
+                });
+                if total < known.total {
+                    known.total = total;
+                    known.profile = profile;
+                }
             }
         }
-        let mut resources: Vec<_> = least
-            .into_iter()
-            .map(|(resource, total)| (total, resource.clone()))
-            .collect();
-        resources.sort();
-        resources
+        let mut offers: Vec<Offer> = least.into_values().collect();
+        offers.sort();
+        offers
     }
 
     /// Whether some kind that takes it has devices of its own for it.
@@ -218,19 +244,19 @@ impl<'a> Survey<'a> {
         let asks = demand.asks();
         if !asks && self.accepting.is_empty() && self.refusing.is_empty() {
             // What asks for no GPU needs no node that has one.
-        } else if !self.offered {
-            findings.push(self.not_offered(demand));
+        } else if let Some(not_offered) = &self.not_offered {
+            findings.push(not_offered.clone());
         } else if !self.large_enough {
             findings.push(self.too_small(demand));
         } else if self.accepting.is_empty() && self.refusing.is_empty() {
             findings.push(no_match(demand, &self.base));
         } else if self.accepting.is_empty() {
             for kind in &self.refusing {
-                findings.extend(kind.weighed.findings.iter().cloned());
+                findings.extend(self.findings_of(kind, demand).iter().cloned());
             }
         } else {
             for kind in &self.accepting {
-                findings.extend(kind.weighed.findings.iter().map(|finding| {
+                findings.extend(self.findings_of(kind, demand).iter().map(|finding| {
                     // A policy that does not enforce lets the kind through, so its reasons are remarks.
                     let severity = if kind.weighed.refused() {
                         Severity::Warning
@@ -249,40 +275,6 @@ impl<'a> Survey<'a> {
             }
         }
         findings
-    }
-
-    fn not_offered(&self, demand: &Demand) -> Finding {
-        let most = self.most();
-        let missing = demand
-            .claims
-            .iter()
-            .find(|claim| !most.contains_key(&*claim.resource));
-        let path = missing
-            .or(demand.claims.first())
-            .map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
-        let text = match missing {
-            Some(claim) => {
-                let offered: Vec<&str> = most.keys().copied().take(MOST_NAMED).collect();
-                let more = if most.len() > MOST_NAMED { " and more" } else { "" };
-                if offered.is_empty() {
-                    format!(
-                        "no node offers {}; no node of the cluster offers GPUs",
-                        claim.resource
-                    )
-                } else {
-                    format!(
-                        "no node offers {}; the cluster offers {}{more}",
-                        claim.resource,
-                        offered.join(", ")
-                    )
-                }
-            }
-            None => format!(
-                "no single node offers all that the pod asks for: {}",
-                demand.resources().collect::<Vec<_>>().join(", ")
-            ),
-        };
-        self.growing(Finding::new(Code::Vg302, path, text))
     }
 
     fn too_small(&self, demand: &Demand) -> Finding {
@@ -379,15 +371,18 @@ fn lacks_size(pool: &Pool) -> bool {
     pool.sharing.is_shared() && pool.total.is_none()
 }
 
+/// Whether the pod may stand on a node of a kind, ready or not.
+fn may_stand(ledger: &Ledger, index: usize, name: &str, spec: &PodSpec) -> bool {
+    ledger
+        .nodes
+        .get(name)
+        .filter(|entry| entry.class == index)
+        .is_some_and(|entry| !matches!(node_matches(spec, &entry.node), Fit::Never(_)))
+}
+
 /// Some nodes of a kind on which the pod may stand, ready or not.
 fn matching(ledger: &Ledger, index: usize, class: &Class, spec: &PodSpec) -> Vec<Arc<str>> {
-    let matches = |name: &Arc<str>| {
-        ledger
-            .nodes
-            .get(name)
-            .filter(|entry| entry.class == index)
-            .is_some_and(|entry| !matches!(node_matches(spec, &entry.node), Fit::Never(_)))
-    };
+    let matches = |name: &Arc<str>| may_stand(ledger, index, name, spec);
     if let Some(fixed) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
         let fixed: Arc<str> = Arc::from(fixed);
         return if matches(&fixed) { vec![fixed] } else { Vec::new() };

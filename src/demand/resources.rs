@@ -45,7 +45,7 @@ pub(crate) fn findings(placed: Placed<'_>) -> Vec<Finding> {
 }
 
 /// The resource that a misspelt name was meant to be; `None` where it is one, or looks like none.
-fn meant(name: &str) -> Option<String> {
+pub(crate) fn meant(name: &str) -> Option<String> {
     // Nearly all names are one of these.
     let usual = matches!(name, "cpu" | "memory" | "ephemeral-storage" | "nvidia.com/gpu");
     if usual || name.len() > LONGEST {

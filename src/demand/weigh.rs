@@ -8,6 +8,7 @@ use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Mib, Share};
 
 pub(crate) mod fit;
+mod slices;
 pub(crate) mod whole_device;
 
 /// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
@@ -90,7 +91,10 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             weighed
                 .findings
                 .extend(whole_device::findings(claim, pool, rules));
-            let (findings, wants) = fit::findings(claim, pool, rules);
+            weighed
+                .findings
+                .extend(slices::not_allowed(claim, pool, rules.pod));
+            let (findings, wants) = fit::findings(claim, pool, rules, None);
             weighed.findings.extend(findings);
             weighed.wants = weighed.wants.into_iter().chain(wants).reduce(Mib::plus);
             if claim.role == Role::Init {
@@ -113,6 +117,12 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
                 standing.tenant = rules.device.tenants.tenant(rules.namespace);
             }
         }
+    }
+    // Most pods ask for one resource.
+    if demand.claims.len() > 1 {
+        weighed
+            .findings
+            .extend(slices::of_several_resources(demand, pools, rules));
     }
     weighed
 }
@@ -444,7 +454,6 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
     let container = short(&claim.container);
     let resource = &pool.resource;
     let slots = claim.slots;
-    let is_mig = matches!(pool.device, DeviceKind::Mig(_));
     let counted = |finding: Finding| {
         let finding = finding
             .number("ranks", Number::Count(u64::from(ranks)))
@@ -473,24 +482,8 @@ fn ranks_finding(claim: &Claim, ranks: u32, pool: &Pool, policy: &Policy) -> Opt
             ),
         ));
     }
-    if is_mig && slots > 1 {
-        return counted(if ranks > 1 {
-            at(
-                Code::Vg303,
-                format!(
-                    "container {container} spreads {ranks} ranks over {slots} MIG slices of {resource}: CUDA shows \
-                     a process one slice only; use one larger slice, or whole GPUs"
-                ),
-            )
-        } else {
-            at(
-                Code::Vg305,
-                format!(
-                    "container {container} asks {slots} MIG slices of {resource} and can use one: CUDA shows a \
-                     process one slice only; ask for 1, or for a larger profile"
-                ),
-            )
-        });
+    if let Some(finding) = slices::several(claim, pool, policy) {
+        return Some(finding);
     }
     if ranks > slots {
         return counted(at(

@@ -64,6 +64,12 @@ pub struct Mig {
     pub memory_slices: u32,
     /// Most instances at once.
     pub max_instances: u32,
+    /// PCI device ids (`0x2330`), with which the MIG manager's `device-filter` picks the product; empty where none is known.
+    #[serde(default)]
+    pub device_ids: Vec<String>,
+    /// Whether the placements were seen of this product; else they are those of a product of the same layout.
+    #[serde(default = "seen")]
+    pub placements_seen: bool,
     /// Names that some drivers gave to a profile.
     #[serde(default)]
     pub aliases: BTreeMap<String, String>,
@@ -77,9 +83,15 @@ pub struct Mig {
 pub struct Profile {
     /// Name as `nvidia-smi` writes it (`1g.10gb+me`).
     pub name: String,
+    /// The GPU instance profile's number in `nvidia-smi`, where it is known.
+    #[serde(default)]
+    pub id: Option<u32>,
     /// Memory of an instance: the lowest value seen, or a careful estimate.
     #[serde(rename = "memoryMiB", deserialize_with = "mib")]
     pub memory: Mib,
+    /// Other sizes seen of the same profile (driver, ECC state, placement).
+    #[serde(rename = "otherMemoryMiB", default, deserialize_with = "mibs")]
+    pub other_memory: Vec<Mib>,
     /// Whether the memory was seen, not estimated.
     pub observed: bool,
     /// Compute slices of an instance.
@@ -197,6 +209,12 @@ impl Product {
 }
 
 impl Profile {
+    /// The largest memory that an instance is known with.
+    #[must_use]
+    pub fn highest_memory(&self) -> Mib {
+        self.other_memory.iter().copied().fold(self.memory, Mib::max)
+    }
+
     /// The name in resources and labels, in which `+` is a point.
     #[must_use]
     pub fn resource_name(&self) -> String {
@@ -207,6 +225,10 @@ impl Profile {
         let point = |byte: u8| if byte == b'+' { b'.' } else { byte };
         self.name.len() == name.len() && self.name.bytes().map(point).eq(name.bytes().map(point))
     }
+}
+
+const fn seen() -> bool {
+    true
 }
 
 fn normal(name: &str) -> String {

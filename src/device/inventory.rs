@@ -14,6 +14,7 @@ use crate::workload::pod::{Metadata, Node, NodeCondition, QuantityText};
 
 mod facts;
 mod memory;
+mod mig;
 mod sharing;
 
 use facts::Facts;
@@ -41,6 +42,7 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
         return None;
     }
     note_contradictions(&node.metadata.labels, &pools, &mut notes);
+    mig::note(&node.metadata.labels, &pools, catalogue, &mut notes);
     Some(GpuNode {
         metadata: Metadata {
             name: node.metadata.name.clone(),

@@ -6,10 +6,11 @@ use super::UnknownRule;
 use super::error::{Complaints, hint};
 use super::spec::{
     API_VERSION, Access, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match,
-    Spec, Tenants,
+    MigProfiles, Spec, Tenants,
 };
 use super::tree::Step;
 use crate::engine::Engine;
+use crate::mig::ProfileName;
 
 mod models;
 
@@ -151,6 +152,9 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
     if let Some(Tenants::Sets(sets)) = spec.device.as_ref().and_then(|device| device.tenants.as_ref()) {
         check_tenants(sets, complaints);
     }
+    if let Some(MigProfiles::Only(profiles)) = spec.mig.as_ref().and_then(|mig| mig.profiles.as_ref()) {
+        check_profiles(profiles, complaints);
+    }
     models::check(spec.models.as_deref().unwrap_or_default(), complaints);
     if let Some(link) = spec
         .messages
@@ -163,6 +167,38 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
             &at("spec.messages.link"),
             format!("{link:?} is no address: it starts with https://"),
         );
+    }
+}
+
+fn check_profiles(profiles: &[String], complaints: &mut Complaints<'_>) {
+    let path = at("spec.mig.profiles");
+    if profiles.is_empty() {
+        complaints.add_missing(
+            &path,
+            "is empty: name the profiles that pods may ask for, or write any",
+        );
+    }
+    for (index, name) in profiles.iter().enumerate() {
+        let path = below(&path, Step::Item(index));
+        match ProfileName::parse(name) {
+            Some(read) if read.compute.is_some() => complaints.add(
+                &path,
+                format!(
+                    "{read} is a compute instance, for which there is no resource; write {}",
+                    read.gpu_instance()
+                ),
+            ),
+            Some(_) => {}
+            None => {
+                let bare = name.strip_prefix("nvidia.com/").unwrap_or(name);
+                let meant = bare.strip_prefix("mig-").and_then(ProfileName::parse);
+                let hint = meant.map_or_else(String::new, |meant| format!("; write {meant}"));
+                complaints.add(
+                    &path,
+                    format!("{name:?} is no name of a MIG profile such as 1g.10gb or 1g.10gb+me{hint}"),
+                );
+            }
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::check::at;
 use super::spec::{
-    GpuSharingPolicy, LookUp, MigProfiles, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust,
+    GpuSharingPolicy, LookUp, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust,
 };
 use super::tree::Tree;
 use super::{DefaultFraction, Enforcement, Evidence};
@@ -39,7 +39,7 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
     if let Some(spec) = &document.spec {
         matches(spec, &mut fields);
         device(spec, &mut fields);
-        mps_and_mig(spec, &mut fields);
+        mps(spec, &mut fields);
         others(spec, &mut fields);
     }
     let mut notices: Vec<Notice> = fields
@@ -112,7 +112,7 @@ fn device(spec: &Spec, fields: &mut Fields) {
     );
 }
 
-fn mps_and_mig(spec: &Spec, fields: &mut Fields) {
+fn mps(spec: &Spec, fields: &mut Fields) {
     if let Some(Mps {
         memory_limit,
         thread_percentage,
@@ -128,12 +128,6 @@ fn mps_and_mig(spec: &Spec, fields: &mut Fields) {
         later("spec.mps.threadPercentage", differs, fields);
         later("spec.mps.override", *r#override == Some(true), fields);
     }
-    let profiles = spec.mig.as_ref().and_then(|mig| mig.profiles.as_ref());
-    later(
-        "spec.mig.profiles",
-        profiles.is_some_and(|profiles| *profiles != MigProfiles::Any),
-        fields,
-    );
 }
 
 fn others(spec: &Spec, fields: &mut Fields) {

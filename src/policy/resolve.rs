@@ -3,17 +3,18 @@
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, Overhead,
-    Tenants, Unknown, VllmOverhead,
+    Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
+    Overhead, Tenants, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    AccessPolicy, AccessRule, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches, Messages,
-    MissingFacts, Mode, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, Tenancy, UnknownRule,
-    UnknownRules,
+    AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches,
+    Messages, MissingFacts, Mode, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, Tenancy,
+    UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
+use crate::mig::ProfileName;
 use crate::units::{Mib, Share};
 use crate::workload::pod::Requirement;
 
@@ -66,6 +67,7 @@ pub(crate) fn blank() -> Policy {
             exempt: Exempt::default(),
         },
         default_fraction: DefaultFraction::FairShare,
+        mig_profiles: AllowedProfiles::Only(Vec::new()),
         read_config_maps: false,
         engines: Vec::new(),
         models: OwnModels::default(),
@@ -129,6 +131,8 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
         &mut policy.default_fraction,
         spec.defaults.and_then(|defaults| defaults.gpu_memory_utilization),
     );
+    let profiles = spec.mig.and_then(|mig| mig.profiles);
+    set(&mut policy.mig_profiles, profiles.map(allowed_profiles));
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,
@@ -250,6 +254,17 @@ fn set_unknown(into: &mut UnknownRules, unknown: Unknown) {
     set(&mut into.time_sliced, unknown.time_sliced);
     set(&mut into.mps, unknown.mps);
     set(&mut into.mig, unknown.mig);
+}
+
+/// Every name was checked with the document.
+fn allowed_profiles(profiles: MigProfiles) -> AllowedProfiles {
+    match profiles {
+        MigProfiles::Any => AllowedProfiles::Any,
+        MigProfiles::Only(names) => {
+            let names = names.iter();
+            AllowedProfiles::Only(names.filter_map(|name| ProfileName::parse(name)).collect())
+        }
+    }
 }
 
 fn image_rule(rule: EngineRule) -> ImageRule {

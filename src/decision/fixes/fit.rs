@@ -6,7 +6,7 @@ use json_patch::PatchOperation;
 
 use super::{Outcome, Passes, slots_patch, template_pointer, told, written};
 use crate::decision::Question;
-use crate::decision::survey::{Candidate, Survey};
+use crate::decision::survey::{Candidate, Offer, Survey};
 use crate::demand::weigh::fit::{Judged, judge, plans, remedy};
 use crate::demand::{Amount, Claim, Demand, Part};
 use crate::device::Pool;
@@ -186,8 +186,8 @@ fn other_slices(question: &Question, demand: &Demand, survey: &Survey<'_>) -> im
         let first = claims.next()?;
         claims.all(|other| other == first).then_some(first)?
     });
-    let resources = claim.map(|_| survey.resources()).unwrap_or_default();
-    let tried = resources.into_iter().filter_map(move |(_, resource)| {
+    let resources = claim.map(|_| survey.offers()).unwrap_or_default();
+    let tried = resources.into_iter().filter_map(move |Offer { resource, .. }| {
         let index = claim?;
         let old = demand.claims.get(index)?;
         let is_asked = |claim: &Claim| claim.pointer == old.pointer && claim.resource == resource;

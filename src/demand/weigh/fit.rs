@@ -161,11 +161,11 @@ impl Judged<'_> {
     }
 
     /// The finding, where it does not fit or may not.
-    fn finding(&self, rules: Rules<'_>) -> Option<Finding> {
+    fn finding(&self, rules: Rules<'_>, offered: Option<&[String]>) -> Option<Finding> {
         if self.answer == Answer::Fits {
             return None;
         }
-        let remedies = remedy::Remedies::of(self);
+        let remedies = remedy::Remedies::of(self, offered);
         let mut finding = Finding::new(
             self.code(),
             self.part.path.clone(),
@@ -207,9 +207,16 @@ impl Judged<'_> {
 }
 
 /// The findings of a claim on a pool, and the least that its engines want of a device (`None` where no model is known).
-pub(super) fn findings(claim: &Claim, pool: &Pool, rules: Rules<'_>) -> (Vec<Finding>, Option<Mib>) {
+/// `offered` are the MIG profiles of the cluster that hold what the claim loads, the smallest first; `None` where nobody
+/// looked.
+pub(crate) fn findings(
+    claim: &Claim,
+    pool: &Pool,
+    rules: Rules<'_>,
+    offered: Option<&[String]>,
+) -> (Vec<Finding>, Option<Mib>) {
     let judged = judge(claim, pool);
     let wants = judged.iter().map(Judged::wants).reduce(Mib::plus);
-    let findings = judged.iter().filter_map(|judged| judged.finding(rules));
+    let findings = judged.iter().filter_map(|judged| judged.finding(rules, offered));
     (findings.collect(), wants)
 }

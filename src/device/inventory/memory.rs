@@ -1,6 +1,7 @@
 //! The total of a device: from its label, then from the catalogue, never from a name.
 
 use super::facts::Facts;
+use super::mig::INVALID;
 use crate::device::DeviceKind;
 use crate::device::catalogue::Product;
 use crate::units::Mib;
@@ -32,6 +33,14 @@ pub(super) fn total(
         }
         return Some(total);
     }
+    if matches!(device, DeviceKind::Mig(profile) if **profile == *INVALID) {
+        facts.note(format!(
+            "label nvidia.com/gpu.product ends with -MIG-{INVALID}: the GPUs of the node are cut in different ways, which the \
+             MIG strategy single does not offer, so the memory of its devices is unknown; cut them alike, or use the \
+             strategy mixed"
+        ));
+        return None;
+    }
     let Some(Expected { lowest, .. }) = expected else {
         facts.note(format!(
             "label {label} is missing and {} is not in the catalogue: the memory of its devices is unknown; write the \
@@ -62,7 +71,7 @@ fn expected(device: &DeviceKind, known: &Product) -> Option<Expected> {
         }),
         DeviceKind::Mig(profile) => known.profile(profile).map(|profile| Expected {
             lowest: profile.memory,
-            highest: profile.memory,
+            highest: profile.highest_memory(),
         }),
     }
 }

@@ -232,10 +232,97 @@ fn profiles_that_differ_under_the_single_strategy_have_no_total() {
     );
     assert_eq!(contradictory.pools[0].total, None);
     assert!(
+        messages(&contradictory)
+            .contains("ends with -MIG-INVALID: the GPUs of the node are cut in different ways"),
+        "{}",
+        messages(&contradictory)
+    );
+    assert!(
         messages(&contradictory).contains("gpu.replicas is 0"),
         "{}",
         messages(&contradictory)
     );
+}
+
+/// A node with H100s whose slices are offered by profile.
+fn mixed(gpus: &str, strategy: &str, slices: &[(&str, &str)]) -> GpuNode {
+    let mut node_labels = labels("NVIDIA-H100-80GB-HBM3", "81559", gpus, "0", "none");
+    node_labels["nvidia.com/mig.strategy"] = json!(strategy);
+    let mut capacity = json!({});
+    for (profile, count) in slices {
+        for (field, value) in [
+            ("memory", "9984"),
+            ("count", count),
+            ("replicas", "1"),
+            ("sharing-strategy", "none"),
+        ] {
+            node_labels[format!("nvidia.com/mig-{profile}.{field}")] = json!(value);
+        }
+        capacity[format!("nvidia.com/mig-{profile}")] = json!(count);
+    }
+    read_node(&node_labels, &capacity)
+}
+
+#[test]
+fn slices_that_cannot_be_so_are_told() {
+    for (gpus, strategy, slices, text) in [
+        ("1", "mixed", vec![("1g.10gb", "7")], ""),
+        ("1", "mixed", vec![("1g.10gb", "6"), ("1g.10gb.me", "1")], ""),
+        ("2", "mixed", vec![("1g.10gb", "14")], ""),
+        (
+            "1",
+            "mixed",
+            vec![("1g.10gb", "7"), ("1g.10gb.me", "1")],
+            "capacity offers 7 x 1g.10gb + 1 x 1g.10gb.me and label nvidia.com/gpu.count is 1: that is more than 1 x NVIDIA-H100",
+        ),
+        (
+            "2",
+            "mixed",
+            vec![("1g.10gb", "15")],
+            "label nvidia.com/gpu.count is 2",
+        ),
+        (
+            "1",
+            "single",
+            vec![("1g.10gb", "7")],
+            "label nvidia.com/mig.strategy is single, under which no resource has that name",
+        ),
+        (
+            "1",
+            "none",
+            vec![("1g.10gb", "7")],
+            "label nvidia.com/mig.strategy is none, under which",
+        ),
+        (
+            "1",
+            "mixed",
+            vec![("1g.9gb", "7")],
+            "NVIDIA-H100-80GB-HBM3 has no MIG profile 1g.9gb, as far as the catalogue knows; the nearest are 1g.10gb",
+        ),
+    ] {
+        let read = mixed(gpus, strategy, &slices);
+        let notes = messages(&read);
+        if text.is_empty() {
+            assert_eq!(read.notes, [], "{slices:?}");
+        } else {
+            assert!(notes.contains(text), "{slices:?}: {notes}");
+            assert_eq!(read.notes.len(), 1, "{notes}");
+        }
+        // What the node says is used all the same.
+        assert_eq!(read.pools.len(), slices.len());
+    }
+}
+
+#[test]
+fn media_slices_are_a_resource_of_their_own() {
+    let read = mixed("1", "mixed", &[("1g.10gb", "6"), ("1g.10gb.me", "1")]);
+    assert_eq!(read.pools[1].device, DeviceKind::Mig(Arc::from("1g.10gb.me")));
+    assert_eq!(read.pools[1].total, Some(Mib::new(9_984)));
+    let unlabelled = read_node(
+        &json!({"nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3", "nvidia.com/mig-1g.10gb.me.replicas": "1"}),
+        &json!({"nvidia.com/mig-1g.10gb.me": "1"}),
+    );
+    assert_eq!(unlabelled.pools[0].total, Some(Mib::new(9_856)));
 }
 
 #[test]

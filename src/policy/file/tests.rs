@@ -423,6 +423,33 @@ fn limits_are_ours_and_say_so() {
 }
 
 #[test]
+fn profiles_that_pods_may_ask_for_are_names_of_profiles() {
+    let of = |profiles: &str| whole(&format!("{HEAD}spec: {{mig: {{profiles: {profiles}}}}}\n"));
+    assert_eq!(of("any"), "1 documents");
+    assert_eq!(of("[1g.10gb, 1g.10gb+me, 1g.24gb-me, 1g.10gb.me]"), "1 documents");
+    for (profiles, text) in [
+        (
+            "[]",
+            "spec.mig.profiles: is empty: name the profiles that pods may ask for, or write any",
+        ),
+        (
+            "[1g10gb]",
+            "spec.mig.profiles[0]: \"1g10gb\" is no name of a MIG profile such as 1g.10gb or 1g.10gb+me",
+        ),
+        (
+            "[1g.10gb, mig-1g.10gb]",
+            "spec.mig.profiles[1]: \"mig-1g.10gb\" is no name of a MIG profile such as 1g.10gb or 1g.10gb+me; write 1g.10gb",
+        ),
+        (
+            "[1c.3g.40gb]",
+            "spec.mig.profiles[0]: 1c.3g.40gb is a compute instance, for which there is no resource; write 3g.40gb",
+        ),
+    ] {
+        assert!(of(profiles).ends_with(text), "{profiles}: {}", of(profiles));
+    }
+}
+
+#[test]
 fn notices_name_what_has_no_effect_and_nothing_else() {
     let text = format!(
         "{HEAD}spec:
@@ -450,7 +477,6 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:9: spec.mps.memoryLimit: accepted, without effect yet",
             "p.yaml:9: spec.mps.threadPercentage: accepted, without effect yet",
             "p.yaml:9: spec.mps.override: accepted, without effect yet",
-            "p.yaml:10: spec.mig.profiles: accepted, without effect yet",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
             "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",

@@ -5,6 +5,7 @@ use crate::device::catalogue::{Catalogue, Product};
 use crate::engine::Engine;
 use crate::footprint::inverse::{self, Surely};
 use crate::footprint::{Answer, Device, Plan, estimate};
+use crate::mig::ProfileName;
 use crate::units::{Fraction, Mib};
 
 /// Contexts are proposed in steps of so many tokens, and below the first in steps of the second.
@@ -29,6 +30,9 @@ pub(crate) struct Remedies {
     pub(crate) fraction: Option<Fraction>,
     /// The smallest MIG profiles of the product with the fraction as it is, all of one size.
     pub(crate) profiles: Vec<String>,
+    /// The smallest MIG profiles with the fraction as it is that some node offers, all of one size; `None` where nobody
+    /// looked.
+    pub(crate) offered: Option<Vec<String>>,
     /// The smallest tensor parallel size, on as many whole devices.
     pub(crate) tensor: Option<u32>,
     /// The smallest product, by its id in the catalogue.
@@ -36,7 +40,7 @@ pub(crate) struct Remedies {
 }
 
 impl Remedies {
-    pub(super) fn of(judged: &Judged<'_>) -> Self {
+    pub(super) fn of(judged: &Judged<'_>, offered: Option<&[String]>) -> Self {
         let plan = &judged.plan;
         // The bounds of a model that the policy states in short are too wide to propose anything.
         if judged.widest.is_some() {
@@ -52,6 +56,7 @@ impl Remedies {
             sequences: sequences(plan),
             fraction: fraction(plan, Surely::Fits),
             profiles,
+            offered: offered.map(|offered| of_smallest_size(offered.iter().map(String::as_str))),
             tensor: tensor(judged, Surely::Fits),
             product: None,
         };
@@ -61,11 +66,12 @@ impl Remedies {
         remedies
     }
 
-    const fn is_empty(&self) -> bool {
+    fn is_empty(&self) -> bool {
         self.length.is_none()
             && self.sequences.is_none()
             && self.fraction.is_none()
             && self.profiles.is_empty()
+            && self.offered.as_ref().is_none_or(Vec::is_empty)
             && self.tensor.is_none()
     }
 }
@@ -122,14 +128,18 @@ fn profiles(plan: &Plan<'_>, product: &Product) -> Vec<String> {
         .map(|profile| (profile.memory, profile.name.as_str()))
         .collect();
     fitting.sort_unstable();
-    // `1g.20gb` and `2g.20gb` are of one size, give or take some MiB.
-    let size = |name: &str| name.split_once('.').map(|(_, size)| size.to_owned());
-    let smallest = fitting.first().and_then(|(_, name)| size(name));
-    let of_that_size = fitting.iter().filter(|(_, name)| size(name) == smallest);
-    of_that_size
-        .take(MOST_NAMED)
-        .map(|(_, name)| (*name).to_owned())
-        .collect()
+    of_smallest_size(fitting.into_iter().map(|(_, name)| name))
+}
+
+/// The first of some profiles and those of its size: `1g.20gb` and `2g.20gb` are of one, give or take some MiB.
+fn of_smallest_size<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let size = |name: &str| ProfileName::parse(name).map(|name| name.gigabytes);
+    let mut names = names.peekable();
+    let Some(smallest) = names.peek().map(|name| size(name)) else {
+        return Vec::new();
+    };
+    let of_that_size = names.filter(|name| size(name) == smallest);
+    of_that_size.take(MOST_NAMED).map(str::to_owned).collect()
 }
 
 /// The smallest tensor parallel size that fits, where it is larger than now; on whole devices of one's own.

@@ -74,8 +74,18 @@ fn remedy(judged: &Judged<'_>, remedies: &Remedies) -> Option<String> {
             format!("a fraction of {fraction} fits")
         });
     }
-    if !remedies.profiles.is_empty() {
-        return Some(format!("{} holds it", profiles(&remedies.profiles)));
+    match remedies.offered.as_deref() {
+        Some(offered @ [_, ..]) => return Some(format!("{} holds it", profiles(offered))),
+        Some([]) if !remedies.profiles.is_empty() => {
+            return Some(format!(
+                "{} holds it, and no node offers that",
+                profiles(&remedies.profiles)
+            ));
+        }
+        Some([]) | None if !remedies.profiles.is_empty() => {
+            return Some(format!("{} holds it", profiles(&remedies.profiles)));
+        }
+        Some([]) | None => {}
     }
     if let Some(tensor) = remedies.tensor {
         return Some(format!("tensor parallel {tensor} holds it"));
@@ -193,8 +203,25 @@ fn fitting(judged: &Judged<'_>, remedies: &Remedies) -> Vec<String> {
         let room = if shared { ", where the budget has room" } else { "" };
         fitting.push(format!("a fraction of at least {fraction}{room}"));
     }
-    if !remedies.profiles.is_empty() {
-        fitting.push(format!("a slice of {}", profiles(&remedies.profiles)));
+    let smallest = &remedies.profiles;
+    match remedies.offered.as_deref() {
+        Some(offered @ [_, ..]) => {
+            let other = if smallest.is_empty() || smallest.iter().all(|name| offered.contains(name)) {
+                String::new()
+            } else {
+                format!("; the smallest of its product is {}", profiles(smallest))
+            };
+            fitting.push(format!(
+                "a slice of {}, which a node offers{other}",
+                profiles(offered)
+            ));
+        }
+        Some([]) if !smallest.is_empty() => fitting.push(format!(
+            "a slice of {}, into which such a GPU can be cut",
+            profiles(smallest)
+        )),
+        _ if !smallest.is_empty() => fitting.push(format!("a slice of {}", profiles(smallest))),
+        _ => {}
     }
     if let Some(tensor) = remedies.tensor {
         fitting.push(format!("tensor parallel {tensor} over as many such devices"));

@@ -1,0 +1,89 @@
+//! VG302: what no node offers, what is nearest to it, and which nodes could be cut so that they offer it.
+
+use std::collections::BTreeMap;
+
+use super::{MOST_NAMED, Survey};
+use crate::demand::{Claim, Demand, resources};
+use crate::finding::{Code, FieldPath, Finding, short};
+use crate::mig::ProfileName;
+use crate::workload::pod::PodSpec;
+
+mod repartition;
+
+use repartition::Search;
+
+impl Survey<'_> {
+    /// Why no node offers what is asked.
+    ///
+    /// What a DeviceClass offers as an extended resource needs no node's capacity: whoever reads DeviceClasses has to
+    /// take such resources out before this is asked.
+    pub(super) fn not_offered(&self, demand: &Demand, spec: &PodSpec) -> Finding {
+        let most = self.most();
+        let missing = demand
+            .claims
+            .iter()
+            .find(|claim| !most.contains_key(&*claim.resource));
+        let Some(claim) = missing else {
+            let first = demand.claims.first();
+            let path = first.map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+            let all = demand.resources().collect::<Vec<_>>().join(", ");
+            let text = format!("no single node offers all that the pod asks for: {all}");
+            return self.growing(Finding::new(Code::Vg302, path, text));
+        };
+        let (text, details) = self.missing_text(claim, &most, spec);
+        let mut finding = Finding::new(Code::Vg302, claim.slots_path.clone(), text);
+        finding.details = details;
+        self.growing(finding)
+    }
+
+    fn missing_text(
+        &self,
+        claim: &Claim,
+        most: &BTreeMap<&str, u32>,
+        spec: &PodSpec,
+    ) -> (String, Vec<String>) {
+        let resource = short(&claim.resource);
+        let names: Vec<&str> = most.keys().copied().take(MOST_NAMED).collect();
+        let more = if most.len() > MOST_NAMED { " and more" } else { "" };
+        let offers = format!("the cluster offers {}{more}", names.join(", "));
+        if names.is_empty() {
+            let text = format!("no node offers {resource}; no node of the cluster offers GPUs");
+            return (text, Vec::new());
+        }
+        let plain = || (format!("no node offers {resource}; {offers}"), Vec::new());
+        if !claim.resource.starts_with("nvidia.com/mig") {
+            return plain();
+        }
+        let Some(wanted) = ProfileName::of_resource(&claim.resource) else {
+            return match resources::meant(&claim.resource) {
+                Some(meant) => (
+                    format!(
+                        "no node offers {resource}, which is no MIG profile's resource; is {meant} meant?"
+                    ),
+                    vec![offers],
+                ),
+                None => plain(),
+            };
+        };
+        if let Some(instance) = wanted.compute.and_then(|_| wanted.gpu_instance().resource()) {
+            let text = format!(
+                "no node offers {resource}: compute instances have no resource of their own; ask for {instance}"
+            );
+            return (text, vec![offers]);
+        }
+        let (end, mut details) = Search::of(self.ledger, spec, wanted).text();
+        let text = format!("no node offers {resource}{end}");
+        let with_offers = format!("{text}; {offers}");
+        // Of products without MIG there is nothing else to say.
+        if details.is_empty() && end.starts_with(':') && with_offers.len() <= LONGEST_LINE {
+            return (with_offers, details);
+        }
+        details.push(offers);
+        (text, details)
+    }
+}
+
+/// Longest names of nodes in it, all together.
+const LONGEST_NAMES: usize = 96;
+/// Longest first line, in bytes, without its code.
+const LONGEST_LINE: usize = 240;

@@ -157,12 +157,13 @@ impl Demand {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
         let mut engines = Vec::new();
-        let asker = access::Asker {
+        let unasked = access::Asker {
             pod,
             namespace_labels,
             policies,
             sources,
             tells: loads,
+            devices: access::DeviceVolumes::of(pod),
         };
         for placed in engine::containers(pod) {
             if loads {
@@ -170,12 +171,12 @@ impl Demand {
             }
             // Most containers name no such resource at all.
             if !slots::names_any(placed.container) {
-                demand.access.extend(asker.read(placed));
+                demand.access.extend(unasked.read(placed));
                 continue;
             }
             let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() {
-                demand.access.extend(asker.read(placed));
+                demand.access.extend(unasked.read(placed));
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);

@@ -64,18 +64,8 @@ pub(super) fn judge(
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node);
 
-    // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
-    // (or was never stored).
     let object = &question.workload.object;
-    let replaced = ledger
-        .named(&object.namespace, &pod.metadata.name)
-        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
-    let mut overlay = Overlay::new(ledger);
-    let mut own = Own::new();
-    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
-        overlay.without(holder);
-        own.insert((holder.namespace.clone(), holder.name.clone()));
-    }
+    let (overlay, own) = without_itself(question, ledger);
     let mut place = None;
     let mut moves = Vec::new();
     if !blocked {
@@ -139,6 +129,23 @@ pub(super) fn judge(
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+}
+
+/// The ledger without the pod itself and whoever has its name: a pod can only be stored once that one is gone, and its
+/// memory with it (or was never stored).
+fn without_itself<'l>(question: &Question, ledger: &'l Ledger) -> (Overlay<'l>, Own) {
+    let pod = &question.workload.pod;
+    let is_update = question.operation == Operation::Update;
+    let replaced = ledger
+        .named(&question.workload.object.namespace, &pod.metadata.name)
+        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
+    let mut overlay = Overlay::new(ledger);
+    let mut own = Own::new();
+    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
+        overlay.without(holder);
+        own.insert((holder.namespace.clone(), holder.name.clone()));
+    }
+    (overlay, own)
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.

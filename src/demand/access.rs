@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Claim, Part, load};
-use crate::engine::{self, Engine, Placed, Role, Sources, image::Image};
+use crate::engine::{self, Engine, Placed, Sources, image::Image};
 use crate::finding::{Code, FieldPath, Finding, Severity, short, shortened};
 use crate::invocation::{VariableOrigin, environment};
 use crate::policy::{AccessPolicy, AccessRule, Policy, PolicySet};
@@ -106,6 +106,7 @@ pub struct Access {
 #[must_use]
 pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
     let class = pod.spec.runtime_class_name.as_deref();
+    let devices = DeviceVolumes::of(pod);
     class.is_some_and(shows)
         || engine::containers(pod).any(|placed| {
             let container = placed.container;
@@ -116,7 +117,7 @@ pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
                             .value
                             .as_deref()
                             .is_none_or(|value| !NO_DEVICE.contains(&value.trim()))
-                }) || device_path(pod, container).is_some()
+                }) || devices.opened_by(container).is_some()
                     || names_engine(container))
         })
 }
@@ -136,6 +137,8 @@ pub(super) struct Asker<'a> {
     pub(super) sources: &'a dyn Sources,
     /// Whether findings are wanted.
     pub(super) tells: bool,
+    /// Volumes of the pod that open devices.
+    pub(super) devices: DeviceVolumes<'a>,
 }
 
 impl Asker<'_> {
@@ -163,11 +166,11 @@ impl Asker<'_> {
         if security.is_some_and(|context| context.privileged == Some(true)) {
             reach.push(Reach::Privileged);
         }
-        reach.extend(device_path(self.pod, container).map(Reach::DevicePath));
+        reach.extend(self.devices.opened_by(container).map(Reach::DevicePath));
         if (reach.is_empty() && !names_engine(container)) || rules.exempt.covers(&container.image, labels) {
             return None;
         }
-        let parts = self.parts(self.pod, placed);
+        let parts = self.parts(placed);
         let engine = parts
             .iter()
             .map(|part| part.engine)
@@ -237,7 +240,8 @@ impl Asker<'_> {
     }
 
     /// The engines that a container starts, with what they take.
-    fn parts(&self, pod: &Pod, placed: Placed<'_>) -> Vec<Part> {
+    fn parts(&self, placed: Placed<'_>) -> Vec<Part> {
+        let pod = self.pod;
         let labels = &pod.metadata.labels;
         let rules = self.policies.engine_rules(self.namespace_labels, labels);
         let models = self.policies.models(self.namespace_labels, labels);
@@ -265,23 +269,14 @@ impl Asker<'_> {
             return Vec::new();
         }
         // Read as if it asked for a device: a shell's daily commands take none, anything else is not known.
-        let mut pod = self.pod.clone();
-        let list = match placed.role {
-            Role::Container => &mut pod.spec.containers,
-            Role::Init | Role::Sidecar => &mut pod.spec.init_containers,
-            Role::Ephemeral => &mut pod.spec.ephemeral_containers,
-        };
-        let Some(container) = list.get_mut(placed.index) else {
-            return Vec::new();
-        };
-        let limits = &mut container.resources.limits;
+        let mut asking = placed.container.clone();
+        let limits = &mut asking.resources.limits;
         limits.insert("nvidia.com/gpu".to_owned(), QuantityText("1".to_owned()));
-        let asking = container.clone();
         let asking = Placed {
             container: &asking,
             ..placed
         };
-        let mut parts = self.parts(&pod, asking);
+        let mut parts = self.parts(asking);
         // An engine that is read only now is one that its image or options keep on the CPU.
         parts.retain(|part| !needs_a_device(part.engine));
         for part in &mut parts {
@@ -429,21 +424,33 @@ fn is_agent(image: &str) -> bool {
     image.repository.contains("nvidia") && AGENTS.contains(&image.name())
 }
 
-/// The first path of a container that opens devices: a directory of the node with their files, or a mount that names
-/// them for the toolkit.
-fn device_path(pod: &Pod, container: &Container) -> Option<String> {
-    let is_device = |path: &str| {
-        let path = path.trim_end_matches('/');
-        path == "/dev" || path.starts_with("/dev/nvidia")
-    };
-    container.volume_mounts.iter().find_map(|mount| {
-        if mount.mount_path.starts_with(AS_MOUNTS) {
-            return Some(mount.mount_path.clone());
-        }
-        let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name)?;
-        let path = &volume.host_path.as_ref()?.path;
-        is_device(path).then(|| path.clone())
-    })
+/// Volumes of a pod that open devices: name and path. They are looked for once, however many containers there are.
+#[derive(Default)]
+pub(super) struct DeviceVolumes<'p>(BTreeMap<&'p str, &'p str>);
+
+impl<'p> DeviceVolumes<'p> {
+    pub(super) fn of(pod: &'p Pod) -> Self {
+        let is_device = |path: &str| {
+            let path = path.trim_end_matches('/');
+            path == "/dev" || path.starts_with("/dev/nvidia")
+        };
+        let volumes = pod.spec.volumes.iter().filter_map(|volume| {
+            let path = volume.host_path.as_ref()?.path.as_str();
+            is_device(path).then_some((volume.name.as_str(), path))
+        });
+        Self(volumes.collect())
+    }
+
+    /// The first path with which a container opens devices: a directory of the node with their files, or a mount that names
+    /// them for the toolkit.
+    fn opened_by(&self, container: &Container) -> Option<String> {
+        container.volume_mounts.iter().find_map(|mount| {
+            if mount.mount_path.starts_with(AS_MOUNTS) {
+                return Some(mount.mount_path.clone());
+            }
+            self.0.get(mount.name.as_str()).map(|path| (*path).to_owned())
+        })
+    }
 }
 
 /// Where `void` has to be written. A privileged container, or one with device paths, opens devices all the same.

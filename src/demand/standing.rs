@@ -55,10 +55,11 @@ impl Standing {
         }
     }
 
-    /// Adds a hold on every device.
-    pub(crate) fn add_everywhere(&mut self, hold: Hold) {
-        let at = self.everywhere.partition_point(|other| other.share >= hold.share);
-        self.everywhere.insert(at, hold);
+    /// Adds holds on every device.
+    pub(crate) fn add_everywhere(&mut self, holds: impl IntoIterator<Item = Hold>) {
+        self.everywhere.extend(holds);
+        self.everywhere
+            .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
     }
 
     /// Whether nothing is taken of the pool.

@@ -107,10 +107,9 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             }
         }
         // Init containers that reach devices without asking are rare: they are taken to run beside the others.
-        for access in demand.access.iter().filter(|access| access.takes()) {
-            weighed.shared |= pool.sharing.is_shared();
-            running.add_everywhere(hold_everywhere(&access.claim, pool, rules));
-        }
+        let unasked = demand.access.iter().filter(|access| access.takes());
+        running.add_everywhere(unasked.map(|access| hold_everywhere(&access.claim, pool, rules)));
+        weighed.shared |= !running.everywhere.is_empty() && pool.sharing.is_shared();
         if let Some(standing) = weighed.standings.get_mut(index) {
             *standing = running.either(peak_of_init);
             if !standing.is_empty() {

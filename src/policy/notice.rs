@@ -4,9 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::check::at;
-use super::spec::{
-    GpuSharingPolicy, LookUp, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust,
-};
+use super::spec::{GpuSharingPolicy, LookUp, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust};
 use super::tree::Tree;
 use super::{DefaultFraction, Enforcement, Evidence};
 

@@ -344,6 +344,55 @@ fn without_a_node_that_has_gpus_there_is_no_memory_to_count() {
     assert_eq!(of_b(&cluster), 0);
 }
 
+#[test]
+fn explain_says_the_same() {
+    let file = std::env::temp_dir().join(format!("vramgate-neighbours-{}.json", std::process::id()));
+    std::fs::write(&file, one("a", sees("0.30", "all")).to_string()).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_vramgate"))
+        .args(["explain", "-o", "json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let explanation: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let findings = &explanation["items"][0]["containers"][0]["findings"];
+    let codes: Vec<&str> = findings
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| finding["code"].as_str().unwrap())
+        .collect();
+    assert_eq!(codes, ["VG501"], "{explanation:#}");
+}
+
+#[test]
+fn thousands_of_such_containers_are_read_in_time_that_grows_with_them() {
+    // The largest object that an API server takes has room for so many; a square of them would take minutes.
+    let mut cluster = with_h100(policy("access: {visibleDevices: warn, devicePaths: warn}"), 4);
+    let containers: Vec<Value> = (0..8_000)
+        .map(|index| {
+            let fraction = format!("0.{:05}", index + 1);
+            let mut container = sees(&fraction, "all");
+            container["name"] = json!(format!("c{index}"));
+            container["volumeMounts"] = json!([{"name": format!("v{index}"), "mountPath": "/x"}]);
+            if index % 2 == 0 {
+                container["image"] = json!("registry.example/app:1");
+                container["command"] = json!(["./serve"]);
+            }
+            container
+        })
+        .collect();
+    let volumes: Vec<Value> = (0..8_000)
+        .map(|index| json!({"name": format!("v{index}"), "hostPath": {"path": "/dev/nvidia0"}}))
+        .collect();
+    let mut object = pod_of("many", json!(containers));
+    object["spec"]["volumes"] = json!(volumes);
+    let started = std::time::Instant::now();
+    let verdict = cluster.create(&object);
+    assert!(!verdict.admit);
+    assert!(started.elapsed().as_secs() < 60, "{:?}", started.elapsed());
+}
+
 fn tenants(rule: &str) -> Cluster {
     policy(&format!("device: {{tenants: {rule}}}"))
 }

@@ -321,6 +321,29 @@ mod tests {
     }
 
     #[test]
+    fn policies_widen_the_gate_for_pods_that_ask_for_nothing() {
+        let of = |text: &str| {
+            let documents = crate::policy::file::parse(text, "p").unwrap();
+            let gate = Gate::of(&PolicySet::from_documents(documents).unwrap());
+            access(&gate).conditions[2]["expression"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        let narrow = access(&Gate::of(&PolicySet::built_in())).conditions[2].to_string();
+        assert!(
+            !narrow.contains("privileged") && !narrow.contains("runtimeClassName"),
+            "{narrow}"
+        );
+        let wide = of(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: a}\n\
+             spec: {access: {privileged: warn, runtimeClasses: [nvidia, nvidia-cdi]}}\n",
+        );
+        assert!(wide.contains("c.securityContext.privileged"), "{wide}");
+        assert!(wide.contains("in ['nvidia', 'nvidia-cdi']"), "{wide}");
+    }
+
+    #[test]
     fn every_kind_has_its_entry() {
         let names: Vec<String> = entries()
             .iter()

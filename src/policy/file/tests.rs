@@ -110,6 +110,28 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "device: {tenants: [[a, b], [b, C]]}",
+        &[
+            r#"5:31: spec.device.tenants[1][0]: "b" stands in set 0 already: a namespace belongs to one set"#,
+            r#"5:34: spec.device.tenants[1][1]: "C" is no name of a namespace"#,
+        ],
+    ),
+    (
+        "access: {exempt: {images: [\"*\", \"a b\"]}}",
+        &[
+            "5:30: spec.access.exempt.images[0]: means every image: set the rules themselves to ignore instead",
+            r#"5:35: spec.access.exempt.images[1]: "a b" is no pattern of an image reference"#,
+        ],
+    ),
+    (
+        "access: {exempt: {pods: {}}}",
+        &["5:21: spec.access.exempt.pods: selects every pod: name the labels of the pods that are exempt"],
+    ),
+    (
+        "access: {runtimeClasses: [\"it's\"]}",
+        &[r#"5:29: spec.access.runtimeClasses[0]: "it's" is no name of a runtime class"#],
+    ),
+    (
         "budget: 0.9",
         &["5:3: spec.budget: is no field of spec; it belongs to spec.device"],
     ),

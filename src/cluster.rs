@@ -1,7 +1,7 @@
 //! The live cluster: watches that fill the ledger, look-ups that a verdict needs, and what is told back as Events.
 //!
 //! ```text
-//! nodes, pods, namespaces --LIST, WATCH--> watch -> projection -> fold -> ledger
+//! nodes, pods, namespaces, slices, claims --LIST, WATCH--> watch -> projection -> fold -> ledger
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
 //! ledger --over budget--> Event on the node
@@ -23,11 +23,13 @@ mod projection;
 mod timing;
 mod watch;
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube::Client;
 use tokio::task::JoinSet;
 
+use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::ledger::Moment;
 
 pub use connect::{ConnectError, connect};
@@ -37,7 +39,7 @@ pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
-use fold::{NamespaceFold, NodeFold, PodFold};
+use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
 
@@ -158,6 +160,15 @@ impl<F: Facts> Cluster<F> {
             }),
         );
 
+        let slices = self.resources::<ResourceSlice>(Watched::ResourceSlices);
+        start(&mut tasks, "watches ResourceSlices", slices);
+        let classes = self.resources::<DeviceClass>(Watched::DeviceClasses);
+        start(&mut tasks, "watches DeviceClasses", classes);
+        let claims = self.resources::<ResourceClaim>(Watched::ResourceClaims);
+        start(&mut tasks, "watches ResourceClaims", claims);
+        let templates = self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates);
+        start(&mut tasks, "watches ResourceClaimTemplates", templates);
+
         let housekeeping = Housekeeping {
             client: self.client.clone(),
             facts: Arc::clone(&self.facts),
@@ -189,7 +200,15 @@ impl<F: Facts> Cluster<F> {
             freshness: Arc::clone(&self.freshness),
             metrics: self.metrics.clone(),
             timing: self.timing.clone(),
+            path: AtomicUsize::new(0),
         }
+    }
+
+    /// Follows one kind of dynamic resource allocation.
+    fn resources<R: Resource>(&self, watched: Watched) -> Task {
+        let follower = self.follower(watched);
+        let mut fold: ResourceFold<F, R> = ResourceFold::new(Arc::clone(&self.facts));
+        Box::pin(async move { follower.follow(&mut fold).await })
     }
 }
 

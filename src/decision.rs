@@ -5,24 +5,33 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
-use serde::Serialize;
 
 use crate::demand::weigh::under;
 use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
-use crate::finding::{Code, Finding, Severity};
-use crate::ledger::{Ledger, Reservation};
-use crate::policy::{Enforcement, Evidence, Messages, Mode, Policy, PolicySet};
-use crate::units::{Mib, Share};
+use crate::finding::{Code, FieldPath, Finding};
+use crate::ledger::Ledger;
+use crate::policy::{Enforcement, PolicySet};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod access;
 mod budget;
+mod claims;
+mod clients;
+mod configuration;
 mod fixes;
+mod made;
+mod mutation;
 mod pod;
 mod survey;
+mod verdict;
 mod whole_device;
 mod workload;
+
+use made::{Made, MadeBefore};
+
+pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
+pub use verdict::{PlacementRow, Verdict};
 
 /// What the API server is doing to the object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,124 +67,25 @@ pub struct Prepared {
     question: Question,
     demand: Result<Arc<Demand>, Malformed>,
     old_demand: Option<Arc<Demand>>,
+    /// Each template by itself, where the object has several or had.
+    sets: Vec<Prepared>,
+    /// The templates that it had then, with what each took where that can be read.
+    old_sets: Vec<(Workload, Option<Arc<Demand>>)>,
 }
 
 impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand
-            .as_ref()
-            .map_or(true, |demand| demand.asks() || !demand.access.is_empty())
+        self.demand.as_ref().map_or(true, |demand| {
+            demand.may_get_devices() || !demand.access.is_empty()
+        }) || self.sets.iter().any(Self::concerns_gpus)
     }
 
     /// The question.
     #[must_use]
     pub fn question(&self) -> &Question {
         &self.question
-    }
-}
-
-/// One row of a verdict's placement.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct PlacementRow {
-    /// Node.
-    pub node: String,
-    /// Device, where it is known (`nvidia.com/gpu[0]`).
-    pub device: Option<String>,
-    /// How the device is known.
-    pub evidence: Evidence,
-    /// Sum of requests on the device with this object, without overhead.
-    #[serde(rename = "promisedMiB")]
-    pub promised: Mib,
-    /// Budget of the device.
-    #[serde(rename = "budgetMiB")]
-    pub budget: Mib,
-    /// Sum of shares on the device with this object.
-    pub promised_fraction: Share,
-    /// Budget of the device.
-    pub budget_fraction: Share,
-}
-
-/// The answer.
-#[derive(Clone, Debug, Default)]
-pub struct Verdict {
-    /// Whether the object may pass.
-    pub admit: bool,
-    /// Whether it was ours to judge at all (it asks for a GPU).
-    pub judged: bool,
-    /// Every reason, worst first.
-    pub findings: Vec<Finding>,
-    /// Changes that the policy makes to the object.
-    pub patches: Vec<PatchOperation>,
-    /// Where it would stand.
-    pub placement: Vec<PlacementRow>,
-    /// What to reserve when the verdict is carried out (never for a dry run).
-    pub reservation: Option<Reservation>,
-    /// Name of the policy that applied.
-    pub policy: String,
-    /// What the mode turned from a denial into an admission.
-    pub would_deny: bool,
-    /// Why the object could not be read; then it is refused as malformed, not by policy.
-    pub malformed: Option<Malformed>,
-    /// What is promised by an admission, in one sentence; empty where nothing is shared.
-    pub promise: &'static str,
-    /// How messages are written.
-    pub messages: Messages,
-}
-
-impl Verdict {
-    /// An admission of something that is not ours to judge.
-    #[must_use]
-    pub fn not_ours() -> Self {
-        Self {
-            admit: true,
-            ..Self::default()
-        }
-    }
-
-    fn of(policy: &Policy) -> Self {
-        Self {
-            admit: true,
-            judged: true,
-            policy: policy.name.clone(),
-            messages: policy.messages.clone(),
-            ..Self::default()
-        }
-    }
-
-    /// Puts the findings in order and draws the conclusion that the policy's mode allows. `may_deny` is false where the
-    /// change itself is never denied (an UPDATE that asks for no more, a change of scale). `lets_through` is whether every kind of
-    /// node refuses it under a policy that does not enforce, so that its reasons are warnings already.
-    fn conclude(mut self, mode: Mode, may_deny: bool, lets_through: bool) -> Self {
-        // Errors first, also those that are let through: answers carry a few findings only.
-        self.findings
-            .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
-        let errors = self
-            .findings
-            .first()
-            .is_some_and(|worst| worst.severity == Severity::Error);
-        self.admit = !errors || !may_deny || mode != Mode::Enforce;
-        self.would_deny = (errors || lets_through) && may_deny && self.admit;
-        if self.admit {
-            for finding in &mut self.findings {
-                finding.severity = finding.severity.min(Severity::Warning);
-            }
-        } else {
-            self.reservation = None;
-        }
-        let mut told: Vec<Finding> = Vec::with_capacity(self.findings.len());
-        for finding in self.findings {
-            let known = told.iter().any(|other| {
-                other.code == finding.code && other.path == finding.path && other.message == finding.message
-            });
-            if !known {
-                told.push(finding);
-            }
-        }
-        self.findings = told;
-        self
     }
 }
 
@@ -196,27 +106,108 @@ const fn promise(level: Enforcement) -> &'static str {
 /// Reads what the object will take.
 #[must_use]
 pub fn prepare(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
-    let read = |workload: &Workload| {
-        Demand::read(&workload.pod, &question.namespace_labels, policies, sources)
-            .map(Arc::new)
-            .map_err(|error| {
-                let path = crate::finding::FieldPath::new(workload.template.as_str()).field(&error.path);
-                Malformed {
-                    path: path.to_string(),
-                    ..error
-                }
-            })
-    };
+    let several = !question.workload.others.is_empty()
+        || question.old.as_ref().is_some_and(|old| !old.others.is_empty());
+    if !several {
+        return prepare_one(question, policies, sources);
+    }
+    let old_sets: Vec<(Workload, Option<Arc<Demand>>)> = question.old.as_ref().map_or_else(Vec::new, |old| {
+        let sets = old.split().into_iter();
+        sets.map(|set| {
+            let demand = read(&set, &question.namespace_labels, policies, sources).ok();
+            (set, demand)
+        })
+        .collect()
+    });
+    let sets = question.workload.split().into_iter().map(|workload| {
+        let old = old_sets
+            .iter()
+            .find(|(old, _)| old.template == workload.template)
+            .map(|(old, _)| old.clone());
+        let question = Question {
+            workload,
+            old,
+            namespace_labels: question.namespace_labels.clone(),
+            ..question
+        };
+        prepare_one(question, policies, sources)
+    });
+    let sets: Vec<Prepared> = sets.collect();
+    Prepared {
+        demand: Ok(Arc::default()),
+        old_demand: None,
+        sets,
+        old_sets,
+        question,
+    }
+}
+
+fn read(
+    workload: &Workload,
+    namespace_labels: &BTreeMap<String, String>,
+    policies: &PolicySet,
+    sources: &dyn Sources,
+) -> Result<Arc<Demand>, Malformed> {
+    Demand::read(&workload.pod, namespace_labels, policies, sources)
+        .map(Arc::new)
+        .map_err(|error| Malformed {
+            path: workload.located(&FieldPath::new(error.path)).to_string(),
+            message: error.message,
+        })
+}
+
+fn prepare_one(question: Question, policies: &PolicySet, sources: &dyn Sources) -> Prepared {
+    let read = |workload: &Workload| read(workload, &question.namespace_labels, policies, sources);
     let demand = read(&question.workload);
     let old_demand = question.old.as_ref().and_then(|old| read(old).ok());
     Prepared {
         question,
         demand,
         old_demand,
+        sets: Vec::new(),
+        old_sets: Vec::new(),
     }
 }
 
-/// Places it against the ledger. Changes nothing.
+/// What the policy changes in a pod that is created, before it is judged.
+#[must_use]
+pub fn mutate(prepared: &Prepared, ledger: &Ledger) -> Vec<PatchOperation> {
+    mutation_of(prepared, ledger).map_or_else(Vec::new, |mutation| mutation.patches)
+}
+
+/// The mutation of a pod that is created; nothing else is ever changed.
+fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutation> {
+    let question = &prepared.question;
+    let workload = &question.workload;
+    if workload.kind != WorkloadKind::Pod || question.operation != Operation::Create {
+        return None;
+    }
+    let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
+    mutation::of(question, workload, demand, ledger)
+}
+
+/// Judges a pod as it will be once the policy has changed it, and gives those changes with the verdict. Fixes and paths
+/// are those of the object as it was submitted. Of any other object the same as [`judge`].
+#[must_use]
+pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let Some(mutation) = mutation_of(prepared, ledger) else {
+        return judge(prepared, ledger);
+    };
+    let mut mutated = Prepared {
+        demand: Ok(mutation.demand),
+        ..prepared.clone()
+    };
+    if mutation.affinity.is_some() {
+        mutated.question.workload.pod.spec.affinity = mutation.affinity;
+    }
+    Verdict {
+        patches: mutation.patches,
+        ..judge(&mutated, ledger)
+    }
+}
+
+/// Places it against the ledger. Changes nothing. A pod is judged as it is; the template of anything else as its pods
+/// will be once the policy has changed them.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
@@ -227,26 +218,67 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     if workload.deleting || owned {
         return Verdict::not_ours();
     }
+    if !prepared.sets.is_empty() {
+        return judge_sets(prepared, ledger);
+    }
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() && demand.access.is_empty() => {
-            return without_slots(prepared, demand, ledger);
+            return judge_without_slots(prepared, demand, ledger);
         }
         Ok(demand) => demand,
-        Err(malformed) => {
-            return Verdict {
-                admit: question.scale_only,
-                judged: true,
-                malformed: Some(malformed.clone()),
-                ..Verdict::default()
-            };
-        }
+        Err(malformed) => return unreadable(question, malformed),
     };
     let old = prepared.old_demand.as_ref();
     if workload.kind == WorkloadKind::Pod {
-        pod::judge(question, demand, old, ledger)
-    } else {
-        workload::judge(question, demand, old, ledger)
+        return pod::judge(question, demand, old, ledger);
     }
+    let made = Made::of(question, demand, ledger);
+    let before = question
+        .old
+        .as_ref()
+        .map(|workload| MadeBefore::of(question, workload, old, ledger));
+    let before = before.as_ref().map(MadeBefore::before);
+    workload::judge(&[made.set()], before.as_slice(), ledger)
+}
+
+/// An object with several templates.
+fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let mut asking = Vec::new();
+    let mut verdicts = Vec::new();
+    for set in &prepared.sets {
+        match &set.demand {
+            Err(malformed) => return unreadable(&set.question, malformed),
+            Ok(demand) if demand.asks() || !demand.access.is_empty() => {
+                asking.push(Made::of(&set.question, demand, ledger))
+            }
+            Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
+        }
+    }
+    let before: Vec<MadeBefore<'_>> = prepared
+        .old_sets
+        .iter()
+        .map(|(workload, demand)| MadeBefore::of(&prepared.question, workload, demand.as_ref(), ledger))
+        .collect();
+    let before: Vec<workload::Before<'_>> = before.iter().map(MadeBefore::before).collect();
+    let asking: Vec<workload::Set<'_>> = asking.iter().map(Made::set).collect();
+    verdicts.push(workload::judge(&asking, &before, ledger));
+    Verdict::joined(verdicts)
+}
+
+/// Of another schema it may be that only this release cannot read it: then it passes, and its pods are judged.
+fn unreadable(question: &Question, malformed: &Malformed) -> Verdict {
+    let custom = matches!(question.workload.kind, WorkloadKind::Custom(_));
+    Verdict {
+        admit: question.scale_only || custom,
+        judged: true,
+        malformed: Some(malformed.clone()),
+        ..Verdict::default()
+    }
+}
+
+/// An object, or one template of it, that asks for no slot: judged by its claims where it has some.
+fn judge_without_slots(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Ledger) -> Verdict {
+    claims::judge_alone(prepared, demand, ledger).unwrap_or_else(|| without_slots(prepared, demand, ledger))
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).
@@ -265,17 +297,20 @@ fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdi
     verdict.findings.extend(demand.findings.iter().map(|finding| {
         let finding = under(&policy, finding.clone());
         Finding {
-            path: workload.template.field(finding.path.as_str()),
+            path: workload.located(&finding.path),
             ..finding
         }
     }));
     let runs_already = workload.pod.is_mirror() && question.by_node;
-    let may_deny = !question.scale_only && !runs_already;
+    let may_deny = !question.scale_only && !runs_already && workload.open().is_none();
     verdict.conclude(policy.mode, may_deny, false)
 }
 
 /// Whether an amount cannot be told that could be before: what it takes may then be more than it was.
-fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
+fn newly_unreadable<'d>(
+    old: impl Iterator<Item = &'d Demand>,
+    mut new: impl Iterator<Item = &'d Demand>,
+) -> bool {
     let unreadable = |demand: &Demand| -> Vec<(String, Code)> {
         let parts = demand
             .claims
@@ -289,8 +324,8 @@ fn newly_unreadable(old: &Demand, new: &Demand) -> bool {
             })
             .collect()
     };
-    let before = unreadable(old);
-    unreadable(new).iter().any(|now| !before.contains(now))
+    let before: Vec<(String, Code)> = old.flat_map(unreadable).collect();
+    new.any(|demand| unreadable(demand).iter().any(|now| !before.contains(now)))
 }
 
 /// Says which default an engine had and which it has, where nobody wrote a fraction and another release came.

@@ -6,26 +6,36 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::dra::resolve::Source;
 use crate::engine::{
-    self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Version,
+    self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Starts,
+    Version,
 };
-use crate::finding::{Code, FieldPath, Finding};
+use crate::finding::{Code, FieldPath, Finding, short};
 use crate::policy::PolicySet;
 use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
 use access::Access;
+pub use client::Client;
+use client::Record;
 use load::Annotations;
 pub use load::Load;
 
 pub mod access;
+mod agents;
+pub mod client;
 pub mod load;
+mod plugin_daemon;
 pub(crate) mod resources;
 mod standing;
 pub mod weigh;
 
-pub use standing::{Hold, Standing};
+pub use standing::{Hold, Seen, Standing};
+
+/// Claims of one container that are named in words.
+const MOST_NAMED: usize = 2;
 
 /// How much an engine takes of each of its devices.
 #[derive(Clone, Debug, PartialEq)]
@@ -77,6 +87,8 @@ pub struct Part {
     pub tensor: u32,
     /// Devices that it uses in this container.
     pub ranks: u32,
+    /// Processes that it has on each of them.
+    pub processes: u32,
     /// The field that holds the amount.
     pub path: FieldPath,
     /// How another fraction would be written.
@@ -103,6 +115,8 @@ pub struct Claim {
     pub slots: u32,
     /// The field that asks for them.
     pub slots_path: FieldPath,
+    /// How its processes stand on a device that others use too.
+    pub client: Client,
     /// The engines; empty where the container is known to use no device memory.
     pub parts: Vec<Part>,
 }
@@ -113,6 +127,35 @@ impl Claim {
     pub fn ranks(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).max().unwrap_or(0)
     }
+
+    /// Processes that the container has on each of its devices.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        let each = self.parts.iter().map(|part| part.processes);
+        each.fold(0, u32::saturating_add)
+    }
+}
+
+/// The devices that one container gets by dynamic resource claims, and what its engines do with them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Use {
+    /// The container. Its resource names the claims in words, and its slots are not known before they are resolved.
+    pub claim: Claim,
+    /// The claims that it uses.
+    pub(crate) refs: Vec<ClaimRef>,
+    /// What to tell about its invocation, where the claims are for NVIDIA's devices.
+    pub findings: Vec<Finding>,
+}
+
+/// The use of one claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimRef {
+    /// The entry of the pod's `resourceClaims`.
+    pub(crate) entry: Arc<str>,
+    /// What it means.
+    pub(crate) source: Source,
+    /// The request that is used; all of them where none is named.
+    pub(crate) request: Option<Arc<str>>,
 }
 
 /// What a pod will take.
@@ -122,8 +165,12 @@ pub struct Demand {
     pub claims: Vec<Claim>,
     /// Containers that ask for no GPU and reach some.
     pub access: Vec<Access>,
+    /// One entry for each container that uses dynamic resource claims.
+    pub uses: Vec<Use>,
     /// What to tell about the invocations by themselves.
     pub findings: Vec<Finding>,
+    /// Whether every container that asks for a slot is a known agent (VG210): such a pod is counted and never held up.
+    pub only_agents: bool,
 }
 
 impl Demand {
@@ -156,6 +203,7 @@ impl Demand {
     ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
+        let record = Record::of(pod);
         let mut engines = Vec::new();
         let unasked = access::Asker {
             pod,
@@ -168,27 +216,35 @@ impl Demand {
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
+                demand.findings.extend(plugin_daemon::findings(placed));
             }
             // Most containers name no such resource at all.
-            if !slots::names_any(placed.container) {
+            // What it gets by a claim it has asked for.
+            let refs = claim_refs(pod, placed);
+            if refs.is_empty() && !slots::names_any(placed.container) {
                 demand.access.extend(unasked.read(placed));
                 continue;
             }
             let asked = slots::slots(placed.container, &placed.path())?;
-            if asked.is_empty() {
+            if asked.is_empty() && refs.is_empty() {
                 demand.access.extend(unasked.read(placed));
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
             let readings = engine::read(pod, placed, sources, rules);
-            for reading in &readings {
-                demand.findings.extend(reading.findings.iter().cloned());
+            let told = readings.iter().flat_map(|reading| &reading.findings).cloned();
+            let mut of_use = Vec::new();
+            if asked.is_empty() {
+                of_use.extend(told);
+            } else {
+                demand.findings.extend(told);
             }
+            let agent = agents::of(placed, &readings);
             let annotated = annotations
                 .model(pod, &placed.container.name)
                 .filter(|_| readings.len() == 1);
             let models = policies.models(namespace_labels, &pod.metadata.labels);
-            let parts: Vec<Part> = readings
+            let mut parts: Vec<Part> = readings
                 .iter()
                 .filter_map(|reading| {
                     // An amount that only the model tells is needed in any case.
@@ -199,7 +255,28 @@ impl Demand {
                     part(reading, &placed, load, loads)
                 })
                 .collect();
+            if let Some(agent) = agent {
+                for part in &mut parts {
+                    part.amount = Amount::Absolute(agent.memory());
+                }
+                if let Some(slot) = asked.first().filter(|_| loads) {
+                    let finding = agent.finding(placed, &slot.resource, slot.path.clone());
+                    demand.findings.push(finding);
+                }
+            }
+            demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());
             engines.push((placed.container.name.as_str(), parts.len()));
+            let client = Client::of(pod, placed, &readings, &record);
+            if !refs.is_empty() {
+                let used = used(placed, refs, client.clone(), parts.clone());
+                if asked.is_empty() {
+                    of_use.extend(load::heads::findings(&used.claim));
+                }
+                demand.uses.push(Use {
+                    findings: of_use,
+                    ..used
+                });
+            }
             let before = demand.claims.len();
             for slot in asked {
                 demand.claims.push(Claim {
@@ -210,6 +287,7 @@ impl Demand {
                     resource: Arc::from(slot.resource),
                     slots: slot.count,
                     slots_path: slot.path,
+                    client: client.clone(),
                     parts: parts.clone(),
                 });
             }
@@ -231,10 +309,14 @@ impl Demand {
     /// The same without what its engines load, as the ledger keeps it.
     #[must_use]
     pub fn without_loads(mut self: Arc<Self>) -> Arc<Self> {
-        let parts = || self.claims.iter().flat_map(|claim| &claim.parts);
+        let claims = || self.claims.iter().chain(self.uses.iter().map(|used| &used.claim));
+        let parts = || claims().flat_map(|claim| &claim.parts);
         if parts().any(|part| part.load.is_some()) {
-            let amounts = Arc::make_mut(&mut self);
-            for part in amounts.claims.iter_mut().flat_map(|claim| &mut claim.parts) {
+            let Self { claims, uses, .. } = Arc::make_mut(&mut self);
+            let claims = claims
+                .iter_mut()
+                .chain(uses.iter_mut().map(|used| &mut used.claim));
+            for part in claims.flat_map(|claim| &mut claim.parts) {
                 part.load = None;
             }
         }
@@ -259,6 +341,12 @@ impl Demand {
         !self.asks() && self.access.iter().all(Access::is_guess)
     }
 
+    /// Whether it may get devices at all, by slots or by claims.
+    #[must_use]
+    pub fn may_get_devices(&self) -> bool {
+        !self.claims.is_empty() || !self.uses.is_empty()
+    }
+
     /// The resources that the pod asks for, each once.
     pub fn resources(&self) -> impl Iterator<Item = &str> {
         self.claims.iter().enumerate().filter_map(|(index, claim)| {
@@ -268,6 +356,51 @@ impl Demand {
                 .position(|other| other.resource == claim.resource);
             (first == Some(index)).then_some(&*claim.resource)
         })
+    }
+}
+
+/// The claims that a container uses. A name that the pod lacks is refused by the API server.
+fn claim_refs(pod: &Pod, placed: Placed<'_>) -> Vec<ClaimRef> {
+    let uses = placed.container.resources.claims.iter();
+    let refs = uses.filter_map(|used| {
+        let entries = &pod.spec.resource_claims;
+        let entry = entries.iter().find(|entry| entry.name == used.name)?;
+        let source = match (&entry.resource_claim_name, &entry.resource_claim_template_name) {
+            (Some(name), _) => Source::Named(Arc::from(name.as_str())),
+            (None, Some(name)) => Source::Template(Arc::from(name.as_str())),
+            (None, None) => Source::Nothing,
+        };
+        Some(ClaimRef {
+            entry: Arc::from(used.name.as_str()),
+            source,
+            request: used
+                .request
+                .as_deref()
+                .filter(|name| !name.is_empty())
+                .map(Arc::from),
+        })
+    });
+    refs.collect()
+}
+
+fn used(placed: Placed<'_>, refs: Vec<ClaimRef>, client: Client, parts: Vec<Part>) -> Use {
+    let names: std::collections::BTreeSet<String> = refs.iter().map(|used| short(&used.entry)).collect();
+    let names: Vec<String> = names.into_iter().take(MOST_NAMED).collect();
+    let word = if names.len() == 1 { "claim" } else { "claims" };
+    Use {
+        claim: Claim {
+            container: placed.container.name.clone(),
+            role: placed.role,
+            path: placed.path(),
+            pointer: placed.pointer(),
+            resource: Arc::from(format!("{word} {}", names.join(" and "))),
+            slots: 0,
+            slots_path: placed.path().field("resources").field("claims").index(0),
+            client,
+            parts,
+        },
+        refs,
+        findings: Vec::new(),
     }
 }
 
@@ -292,8 +425,14 @@ fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: 
         eager: reading.eager,
         tensor: reading.parallelism.tensor,
         ranks: reading.parallelism.devices.max(1),
+        processes: reading
+            .processes
+            .map_or(1, |all| all.div_ceil(reading.parallelism.devices.max(1)).max(1)),
         path,
-        edit: reading.fraction_edit.clone(),
+        edit: reading.fraction_edit.clone().map(|edit| OptionEdit {
+            sure: edit.sure && reading.starts != Starts::No,
+            ..edit
+        }),
         load: load.filter(|_| keeps_load).map(Arc::new),
     })
 }

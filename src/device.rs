@@ -7,6 +7,7 @@ use crate::units::Mib;
 use crate::workload::pod::{Metadata, Taint};
 
 pub mod catalogue;
+pub mod config;
 pub mod inventory;
 
 /// How the slots of a resource stand to devices.
@@ -47,6 +48,19 @@ impl Sharing {
     }
 }
 
+/// Which device the device plugin proposes for the next slot of a shared resource. The kubelet may be held to other devices
+/// by its topology manager.
+///
+/// Source: `NVIDIA/k8s-device-plugin` v0.20.0, `flags.plugin.sharedDevicesAllocationPolicy` and `internal/rm/allocate.go`;
+/// earlier releases always distribute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AllocationPolicy {
+    /// The one with the fewest slots taken; among equals any.
+    Distributed,
+    /// The one with the most slots taken that still has one.
+    Packed,
+}
+
 /// What stands behind a slot.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DeviceKind {
@@ -69,12 +83,17 @@ pub struct Pool {
     pub total: Option<Mib>,
     /// How slots stand to devices.
     pub sharing: Sharing,
+    /// Whether the node's driver can bound what a container has of a device (r615, the first with memory limits by cgroup).
+    pub bounds_containers: bool,
     /// Devices that exist.
     pub devices: u32,
     /// Slots that exist (capacity).
     pub slots: u32,
     /// Slots that can be used now (allocatable); fewer than `slots` where a device is unhealthy.
     pub usable_slots: u32,
+    /// How the device plugin chooses among shared devices; `None` where its configuration was not read, or contradicts what
+    /// the node offers.
+    pub allocation: Option<AllocationPolicy>,
 }
 
 /// Something about a node's facts that an administrator should know (VG704).
@@ -123,4 +142,7 @@ impl GpuNode {
 pub fn is_slot_resource(name: &str) -> bool {
     name.strip_prefix("nvidia.com/")
         .is_some_and(|rest| rest == "gpu" || rest == "gpu.shared" || rest.starts_with("mig-"))
+        || name
+            .strip_prefix(crate::dra::IMPLICIT)
+            .is_some_and(|class| class == "nvidia.com" || class.ends_with(".nvidia.com"))
 }

@@ -19,6 +19,7 @@ mod djl;
 mod edit;
 mod fraction;
 pub(crate) mod image;
+pub mod limits;
 mod line;
 mod llama_cpp;
 mod lmdeploy;
@@ -47,7 +48,7 @@ mod variables;
 pub mod vllm;
 
 pub use arguments::{ArgumentsError, arguments_name_model, read_arguments};
-pub(crate) use image::wildcard;
+pub(crate) use image::{Image, wildcard};
 pub use meaning::Meaning;
 pub use provenance::{Origin, Provenance};
 pub use read::{config_maps, explain, read};
@@ -195,10 +196,12 @@ impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [major, minor, patch, post] = self.0;
         write!(f, "{major}.{minor}.{patch}")?;
-        if post > 0 {
-            write!(f, ".post{post}")
-        } else {
-            Ok(())
+        // vLLM numbers a release after a release with `.post1` up to 0.8.5.post1 and with a fourth number since (0.9.0.1,
+        // 0.10.1.1); SGLang, which keeps the word, is below that.
+        match post {
+            0 => Ok(()),
+            post if [major, minor] < [0, 9] => write!(f, ".post{post}"),
+            post => write!(f, ".{post}"),
         }
     }
 }
@@ -345,6 +348,9 @@ pub struct OptionEdit {
     pub before: String,
     /// Text after it.
     pub after: String,
+    /// Whether this surely changes nothing but the option: it is written into a list of words, or behind the last word of
+    /// a script, of a command that runs in any case.
+    pub sure: bool,
 }
 
 /// How one container starts one engine, and what that will take.
@@ -378,6 +384,10 @@ pub struct Reading {
     pub kv_cache_dtype: Option<String>,
     /// Whether CUDA graphs are off (they lie outside the request before vLLM 0.20).
     pub eager: bool,
+    /// Processes of the container that use its devices, all in all; absent where each device has one.
+    pub processes: Option<u32>,
+    /// Variables that bound its processes from outside.
+    pub limits: Vec<limits::LimitVariable>,
     /// What else decides how much memory the model wants.
     pub serving: Serving,
     /// What could not be read.

@@ -96,6 +96,35 @@ impl FieldPath {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same place as a JSON pointer (RFC 6901).
+    #[must_use]
+    pub fn to_pointer(&self) -> String {
+        let mut pointer = String::with_capacity(self.0.len() + 1);
+        let mut step = |name: &str| {
+            if !name.is_empty() {
+                pointer.push('/');
+                pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
+            }
+        };
+        let mut rest = self.0.as_str();
+        while !rest.is_empty() {
+            if let Some((key, behind)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
+                step(key);
+                rest = behind;
+            } else {
+                let mut ends = rest
+                    .char_indices()
+                    .skip(1)
+                    .filter(|(_, c)| matches!(c, '.' | '['));
+                let end = ends.next().map_or(rest.len(), |(at, _)| at);
+                let (name, behind) = rest.split_at(end);
+                step(name.trim_start_matches('.'));
+                rest = behind;
+            }
+        }
+        pointer
+    }
 }
 
 impl fmt::Display for FieldPath {

@@ -40,6 +40,9 @@ pub enum Item {
     Args(usize),
     /// The variable at this place of [`Environment::variables`], which the image makes a word of.
     Variable(usize),
+    /// The word at the second place of the command at the first, of those that an operator makes
+    /// ([`Made::commands`](crate::workload::pod::Made::commands)).
+    Made(usize, usize),
     /// Not in the container: the image, a policy, a file.
     Elsewhere,
 }
@@ -51,6 +54,7 @@ impl Item {
         match self {
             Self::Command(index) => container.field("command").index(index),
             Self::Args(index) => container.field("args").index(index),
+            Self::Made(command, word) => container.field(MADE).index(command).index(word),
             Self::Variable(_) | Self::Elsewhere => container.clone(),
         }
     }
@@ -61,10 +65,20 @@ impl Item {
         match self {
             Self::Command(index) => Some(format!("/command/{index}")),
             Self::Args(index) => Some(format!("/args/{index}")),
-            Self::Variable(_) | Self::Elsewhere => None,
+            Self::Variable(_) | Self::Made(..) | Self::Elsewhere => None,
         }
     }
+
+    /// Whether it is no item of the container itself.
+    #[must_use]
+    pub const fn is_elsewhere(self) -> bool {
+        matches!(self, Self::Made(..) | Self::Elsewhere)
+    }
 }
+
+/// The field below a container under which the words that an operator makes are known; where they stand in the object is
+/// said by the [layout](crate::workload::template::Layout) of the template.
+pub(crate) const MADE: &str = "made";
 
 /// One word of a command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,6 +96,8 @@ pub struct Word<'a> {
     pub reason: Option<Cow<'a, str>>,
     /// For [`Certainty::Many`]: the texts that it can stand for, where all of them are known.
     pub alternatives: Vec<String>,
+    /// Whether it is one of several words of what is one argument, split where they were meant.
+    pub is_part: bool,
 }
 
 impl<'a> Word<'a> {
@@ -95,6 +111,7 @@ impl<'a> Word<'a> {
             span: None,
             reason: None,
             alternatives: Vec::new(),
+            is_part: false,
         }
     }
 }
@@ -228,6 +245,27 @@ pub fn read<'a>(
     }
 }
 
+/// A word with an action of a template that only its controller evaluates is unknown from there on.
+fn unfilled<'a>(word: Word<'a>, made: &crate::workload::pod::Made) -> Word<'a> {
+    let Some(at) = word.text.find("{{").filter(|_| !made.template_of.is_empty()) else {
+        return word;
+    };
+    let action = word.text.get(at..).unwrap_or_default();
+    let end = action.find("}}").map_or(action.len(), |end| end + 2);
+    let action = crate::finding::shortened(action.get(..end).unwrap_or_default(), LONGEST_ACTION);
+    Word {
+        certainty: Certainty::From(at),
+        reason: Some(Cow::Owned(format!(
+            "the action {action} of {} is not evaluated",
+            made.template_of
+        ))),
+        ..word
+    }
+}
+
+/// Characters of an action that are told.
+const LONGEST_ACTION: usize = 60;
+
 /// What an operator makes of a container; nothing of it stands in the pod.
 fn of_operator<'a>(
     made: &'a crate::workload::pod::Made,
@@ -248,9 +286,12 @@ fn of_operator<'a>(
                 None => unknown = Some("the image's entrypoint is not known".to_owned()),
             }
         }
-        words.extend(command.iter().map(|text| Word {
-            span: None,
-            ..environment.word(text, Item::Elsewhere)
+        words.extend(command.iter().enumerate().map(|(place, text)| {
+            let word = Word {
+                span: None,
+                ..environment.word(text, Item::Made(index, place))
+            };
+            unfilled(word, made)
         }));
         runner.start(words, None);
     }

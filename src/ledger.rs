@@ -9,16 +9,19 @@ use std::sync::Arc;
 use crate::demand::weigh::{self, Rules, Weighed};
 use crate::demand::{Demand, Standing};
 use crate::device::GpuNode;
+use crate::dra::Dra;
 use crate::engine::Sources;
-use crate::policy::PolicySet;
+use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
 
+mod claims;
 #[cfg(test)]
 mod consistency;
 pub mod devices;
 mod holder;
 pub(crate) mod nodes;
+mod observed;
 mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
@@ -55,6 +58,12 @@ pub struct Ledger {
     /// Nodes on which something became free while pods wait in `unplaced`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    /// Dynamic resource allocation.
+    pub(crate) dra: Dra,
+    /// Holders by the claim that they use, as namespace and name.
+    claimants: BTreeMap<claims::Name, BTreeSet<Arc<str>>>,
+    /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
+    bare: BTreeMap<Arc<str>, GpuNode>,
     order: u64,
 }
 
@@ -75,6 +84,9 @@ impl Ledger {
             crowded: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
+            dra: Dra::default(),
+            claimants: BTreeMap::new(),
+            bare: BTreeMap::new(),
             order: 0,
         }
     }
@@ -161,6 +173,14 @@ impl Ledger {
 
     /// A node appeared or changed.
     pub fn set_node(&mut self, node: GpuNode) {
+        match self.with_slices(node) {
+            Ok(node) => self.put_node(node),
+            Err(name) => self.take_node(&name),
+        }
+    }
+
+    /// The same with the devices that its ResourceSlices offer as well.
+    fn put_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
         // A kubelet's heartbeat changes nothing of what is read here.
         if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
@@ -205,6 +225,11 @@ impl Ledger {
 
     /// A node is gone. Its bound pods stay known until they are gone too; what was only accounted there moves.
     pub fn remove_node(&mut self, name: &str) {
+        self.bare.remove(name);
+        self.take_node(name);
+    }
+
+    fn take_node(&mut self, name: &str) {
         let Some(entry) = self.nodes.get(name) else {
             return;
         };
@@ -238,7 +263,7 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         };
-        if !demand.takes_part() {
+        if !demand.takes_part() && !demand.may_get_devices() {
             self.remove_pod(&uid);
             return;
         }
@@ -262,6 +287,8 @@ impl Ledger {
         if raise.is_some() {
             self.raised.insert(uid.clone());
         }
+        let made = holder::made(pod);
+        let claims = holder::claims(&demand, &made);
         let holder = Holder {
             uid: uid.clone(),
             namespace: Arc::from(pod.metadata.namespace.as_str()),
@@ -281,6 +308,9 @@ impl Ledger {
             node: node.clone(),
             place: None,
             standings: Vec::new(),
+            observed: observed::read(pod),
+            claims,
+            made,
             seen: true,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             admitted_here,
@@ -402,6 +432,15 @@ impl Ledger {
             })
     }
 
+    /// The same on a certain node: with the devices on which the holder was seen, where it runs there.
+    pub(crate) fn standings_on(&self, holder: &Holder, class: &nodes::Class, node: &str) -> Vec<Standing> {
+        let mut standings = self.standings(holder, class);
+        if holder.node.as_deref() == Some(node) && class.device_policy.device.accepts(Evidence::Observed) {
+            observed::tell(holder, &class.pools, &mut standings);
+        }
+        standings
+    }
+
     fn put_in(&mut self, holder: Holder) {
         self.names
             .insert((holder.namespace.clone(), holder.name.clone(), holder.uid.clone()));
@@ -413,6 +452,13 @@ impl Ledger {
         }
         if !holder.seen {
             self.unseen.insert(holder.uid.clone());
+        }
+        for claim in &holder.claims {
+            let claim = (holder.namespace.clone(), claim.clone());
+            self.claimants
+                .entry(claim)
+                .or_default()
+                .insert(holder.uid.clone());
         }
         if let Some(controller) = &holder.controller {
             self.controlled
@@ -432,6 +478,13 @@ impl Ledger {
         self.unplaced.remove(&(holder.order, holder.uid.clone()));
         self.raised.remove(uid);
         self.unseen.remove(uid);
+        for claim in &holder.claims {
+            forget(
+                &mut self.claimants,
+                &(holder.namespace.clone(), claim.clone()),
+                uid,
+            );
+        }
         if let Some(controller) = &holder.controller {
             forget(&mut self.controlled, controller, uid);
         }
@@ -445,7 +498,7 @@ impl Ledger {
 
     /// Accounts a holder on a node; nothing where the node is unknown.
     fn account(&mut self, uid: &Arc<str>, node: &str) {
-        let Some(holder) = self.holders.get(uid) else {
+        let Some(holder) = self.holders.get(uid).filter(|holder| holder.demand.takes_part()) else {
             return;
         };
         let Some(class) = self
@@ -455,7 +508,7 @@ impl Ledger {
         else {
             return;
         };
-        let standings = self.standings(holder, class);
+        let standings = self.standings_on(holder, class, node);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
         if let Some(holder) = self.holders.get_mut(uid) {
@@ -480,7 +533,7 @@ impl Ledger {
             return false;
         };
         search::Overlay::new(self)
-            .fits(node, entry, &self.standings(holder, class))
+            .fits(node, entry, &self.standings_on(holder, class, node))
             .memory
     }
 
@@ -499,7 +552,11 @@ impl Ledger {
 }
 
 /// Takes an entry out of a set of a map, and the set with its last entry.
-fn forget(map: &mut BTreeMap<Arc<str>, BTreeSet<Arc<str>>>, key: &str, entry: &str) {
+fn forget<K, Q>(map: &mut BTreeMap<K, BTreeSet<Arc<str>>>, key: &Q, entry: &str)
+where
+    K: std::borrow::Borrow<Q> + Ord,
+    Q: Ord + ?Sized,
+{
     if let Some(set) = map.get_mut(key) {
         set.remove(entry);
         if set.is_empty() {

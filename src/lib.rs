@@ -13,10 +13,12 @@ pub mod advise;
 pub mod cli;
 #[cfg(feature = "server")]
 pub mod cluster;
+pub mod configuration;
 pub mod decision;
 pub mod demand;
 pub mod device;
 pub mod document;
+pub mod dra;
 pub mod engine;
 pub mod finding;
 pub mod fit;

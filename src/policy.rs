@@ -19,21 +19,24 @@ mod error;
 pub mod file;
 mod models;
 mod notice;
+mod products;
 mod resolve;
 mod selector;
 mod set;
 pub mod spec;
-mod tree;
+pub(crate) mod tree;
 mod value;
 
 pub use access::{AccessPolicy, Exempt, Tenancy};
-pub(crate) use error::nearest;
 pub use error::{PolicyError, PolicyErrors};
+pub(crate) use error::{hint, nearest};
 pub use file::Document;
 pub use models::{OwnModels, Stated};
 pub use notice::Notice;
+pub use products::OwnProducts;
 pub use selector::{Matches, Selector};
 pub use set::PolicySet;
+pub use spec::{MpsMemoryLimit, ThreadPercentage};
 
 /// What becomes of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +165,76 @@ pub struct DevicePolicy {
     pub evidence: Vec<Evidence>,
     /// Who may share a device.
     pub tenants: Tenancy,
+    /// Products beside those of the catalogue.
+    pub products: OwnProducts,
+    /// The ConfigMap of the device plugin (`NAMESPACE/NAME`), where the policy names it.
+    pub plugin_config: Option<ConfigMapName>,
+    /// The ConfigMap of the MIG manager.
+    pub mig_config: Option<ConfigMapName>,
+}
+
+impl DevicePolicy {
+    /// The ConfigMaps that the MIG manager can read for a node: the policy's, and the one that the GPU Operator makes from
+    /// the node's own hardware since mig-parted 0.14 (`NODE-mig-config`, in the same namespace).
+    #[must_use]
+    pub fn mig_config_maps(&self, node: &str) -> Vec<ConfigMapName> {
+        let named = self.mig_config.iter().cloned();
+        let own = self.mig_config.iter().map(|named| ConfigMapName {
+            namespace: named.namespace.clone(),
+            name: format!("{node}-mig-config"),
+        });
+        named.chain(own).collect()
+    }
+}
+
+/// A ConfigMap, as a policy names it: `NAMESPACE/NAME`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConfigMapName {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl std::fmt::Display for ConfigMapName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+impl std::str::FromStr for ConfigMapName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let part = |text: &str| {
+            let edge = |byte: Option<u8>| {
+                byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            };
+            let inner =
+                |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
+            let bytes = text.as_bytes();
+            bytes.len() <= 253
+                && bytes.iter().all(|byte| inner(*byte))
+                && edge(bytes.first().copied())
+                && edge(bytes.last().copied())
+        };
+        match text.split_once('/') {
+            Some((namespace, name)) if part(namespace) && part(name) => Ok(Self {
+                namespace: namespace.to_owned(),
+                name: name.to_owned(),
+            }),
+            _ => Err(format!("{text:?} is no ConfigMap: write NAMESPACE/NAME")),
+        }
+    }
+}
+
+impl DevicePolicy {
+    /// Whether evidence of this grade counts. Without `observed` nothing that was seen is used; without `any` a holder
+    /// whose device was not seen counts on every device of its node.
+    #[must_use]
+    pub fn accepts(&self, grade: Evidence) -> bool {
+        self.evidence.contains(&grade)
+    }
 }
 
 /// A vLLM fraction to add where the invocation has none.
@@ -173,6 +246,17 @@ pub enum DefaultFraction {
     FairShare,
     /// This.
     Value(Fraction),
+}
+
+/// What is set on clients of MPS.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MpsRules {
+    /// Memory limit of each client process.
+    pub memory_limit: MpsMemoryLimit,
+    /// Its percentage of threads.
+    pub thread_percentage: ThreadPercentage,
+    /// Whether values that the user wrote are replaced.
+    pub replaces: bool,
 }
 
 /// How to read a node without sharing facts.
@@ -292,6 +376,10 @@ pub struct Policy {
     pub default_fraction: DefaultFraction,
     /// MIG profiles that pods may ask for.
     pub mig_profiles: AllowedProfiles,
+    /// What is set on clients of MPS.
+    pub mps: MpsRules,
+    /// Whether the container toolkit's memory limit is set, where a driver can keep it.
+    pub toolkit_limit: bool,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.

@@ -3,20 +3,25 @@
 //! The command line and the webhook's `--cluster-state` fill a ledger from it, and `check` lets admitted objects join
 //! it, so that the next object of the input meets them.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 
+use crate::configuration::{ConfigMap, Configuration, NodeLabels};
 use crate::demand::access::may_reach;
-use crate::device::catalogue::Catalogue;
+use crate::device::config::Document;
+use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
+use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{LookUp, Sources};
 use crate::ledger::Ledger;
 use crate::manifest::{ManifestError, Object};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::owner::workload_owner;
 use crate::workload::pod::{Metadata, Node};
+use crate::workload::template::Bases;
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 mod join;
@@ -48,9 +53,16 @@ impl Key {
 pub struct Snapshot {
     nodes: BTreeMap<String, Arc<Node>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
-    config_maps: BTreeMap<(String, String), BTreeMap<String, String>>,
+    config_maps: BTreeMap<(String, String), ConfigMap>,
+    /// Those of the config maps that hold configurations of the device plugin.
+    plugin_configs: BTreeMap<(String, String), Arc<PluginConfigMap>>,
     workloads: BTreeMap<Key, Arc<Workload>>,
     policies: Vec<Object>,
+    slices: BTreeMap<String, ResourceSlice>,
+    device_classes: BTreeMap<String, DeviceClass>,
+    claims: BTreeMap<(String, String), ResourceClaim>,
+    claim_templates: BTreeMap<(String, String), ResourceClaimTemplate>,
+    bases: Bases,
     pods_seen: usize,
 }
 
@@ -60,17 +72,9 @@ struct Named {
     metadata: Metadata,
 }
 
-#[derive(Debug, Default, serde::Deserialize)]
-#[serde(default)]
-struct ConfigMap {
-    metadata: Metadata,
-    /// Values are kept as they stand; `null` is what an absent field means.
-    data: Option<BTreeMap<String, String>>,
-}
-
 impl Snapshot {
     /// Takes an object that others are judged against: a node, a namespace, a ConfigMap or a policy. `false` for any
-    /// other kind, which is left alone.
+    /// other kind, which is left alone; of those that others build on a copy is kept.
     pub fn add_context(&mut self, object: &Object) -> Result<bool, ManifestError> {
         match (object.api_version(), object.kind()) {
             ("v1", "Node") => {
@@ -84,19 +88,58 @@ impl Snapshot {
                 self.namespaces.insert(metadata.name, metadata.labels);
             }
             ("v1", "ConfigMap") => {
-                let ConfigMap { metadata, data } = decode(object)?;
-                named(object, &metadata)?;
-                let namespace = or_default(metadata.namespace);
-                self.config_maps
-                    .insert((namespace, metadata.name), data.unwrap_or_default());
+                if let Some(Configuration::ConfigMap(map)) = read_configuration(object)? {
+                    let key = (map.namespace.clone(), map.name.clone());
+                    match PluginConfigMap::recognized(&map) {
+                        Some(read) => self.plugin_configs.insert(key.clone(), Arc::new(read)),
+                        None => self.plugin_configs.remove(&key),
+                    };
+                    self.config_maps.insert(key, map);
+                }
             }
             (version, "GpuSharingPolicy") if version.starts_with("vramgate.io/") => {
                 self.policies.push(object.clone());
+            }
+            (version, kind) if version.starts_with("resource.k8s.io/") => {
+                return self.add_resource(object, kind);
             }
             // Read by what judges them; here they are known and stand in nobody's way.
             ("v1", "ResourceQuota")
             | ("scheduling.k8s.io/v1", "PriorityClass")
             | ("node.k8s.io/v1", "RuntimeClass") => {}
+            _ => {
+                self.bases.add(&object.value);
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes an object of dynamic resource allocation.
+    fn add_resource(&mut self, object: &Object, kind: &str) -> Result<bool, ManifestError> {
+        let key = |metadata: &Metadata| {
+            named(object, metadata)?;
+            Ok((or_default(metadata.namespace.clone()), metadata.name.clone()))
+        };
+        match kind {
+            "ResourceSlice" => {
+                let slice: ResourceSlice = decode(object)?;
+                named(object, &slice.metadata)?;
+                self.slices.insert(slice.metadata.name.clone(), slice);
+            }
+            "DeviceClass" => {
+                let class: DeviceClass = decode(object)?;
+                named(object, &class.metadata)?;
+                self.device_classes.insert(class.metadata.name.clone(), class);
+            }
+            "ResourceClaim" => {
+                let claim: ResourceClaim = decode(object)?;
+                self.claims.insert(key(&claim.metadata)?, claim);
+            }
+            "ResourceClaimTemplate" => {
+                let template: ResourceClaimTemplate = decode(object)?;
+                self.claim_templates.insert(key(&template.metadata)?, template);
+            }
             _ => return Ok(false),
         }
         Ok(true)
@@ -115,7 +158,7 @@ impl Snapshot {
                 )));
             }
         }
-        let Some(mut workload) = read_workload(object)? else {
+        let Some(mut workload) = self.read(object)? else {
             return Ok(());
         };
         // Pods without a GPU hold nothing, and a large cluster has many.
@@ -127,6 +170,28 @@ impl Snapshot {
             self.workloads.insert(Key::of(&workload), Arc::new(workload));
         }
         Ok(())
+    }
+
+    /// Reads an object of one of the kinds that make pods, on what others are built on here; `None` for any other.
+    pub fn read(&self, object: &Object) -> Result<Option<Workload>, ManifestError> {
+        let workload = Workload::read_on(&object.value, &self.bases).map_err(|malformed| {
+            let name = object.name();
+            object.error(format!("{} {name:?}: {malformed}", object.kind()))
+        })?;
+        // Two objects without a name would be taken for one, and one of them would not be counted.
+        match workload {
+            Some(workload) if workload.object.name.is_empty() => Err(object.error(format!(
+                "the {} has neither metadata.name nor metadata.generateName: give it one",
+                object.kind()
+            ))),
+            workload => Ok(workload),
+        }
+    }
+
+    /// The objects that others build on.
+    #[must_use]
+    pub const fn bases(&self) -> &Bases {
+        &self.bases
     }
 
     /// Gives a pod without an identity one of its own: the ledger knows pods by UID.
@@ -171,12 +236,84 @@ impl Snapshot {
         &self.policies
     }
 
-    /// The nodes that offer a GPU, as the policies read them.
+    /// The nodes that offer a GPU, as the policies read them, those included that only ResourceSlices give one.
     pub fn gpu_nodes<'a>(&'a self, policies: &'a PolicySet) -> impl Iterator<Item = GpuNode> + 'a {
-        self.nodes.values().filter_map(|node| {
+        let published: BTreeSet<&str> = self
+            .slices
+            .values()
+            .filter_map(|slice| slice.spec.node_name.as_deref())
+            .collect();
+        self.nodes.values().filter_map(move |node| {
             let policy = policies.for_device(&node.metadata.labels);
-            inventory::read(node, policy.missing_facts, Catalogue::embedded())
+            let plugin = self.plugin_config(&node.metadata.labels, policy.device.plugin_config.as_ref());
+            let read = inventory::read_in(
+                node,
+                inventory::Context {
+                    missing: policy.missing_facts,
+                    catalogue: policy.device.products.catalogue(),
+                    plugin: plugin.as_deref(),
+                },
+            );
+            let is_published = published.contains(node.metadata.name.as_str());
+            read.or_else(|| is_published.then(|| inventory::bare(node)))
         })
+    }
+
+    /// The device plugin's ConfigMap of a node: the one that the policy names, else the only one with the key that the
+    /// node's label names.
+    fn plugin_config(
+        &self,
+        labels: &BTreeMap<String, String>,
+        named: Option<&ConfigMapName>,
+    ) -> Option<Cow<'_, PluginConfigMap>> {
+        if let Some(ConfigMapName { namespace, name }) = named {
+            let key = (namespace.clone(), name.clone());
+            let read = self.plugin_configs.get(&key).map(|read| Cow::Borrowed(&**read));
+            // One that holds nothing of the plugin's is still the one that it reads.
+            return read.or_else(|| Some(Cow::Owned(PluginConfigMap::read(self.config_maps.get(&key)?))));
+        }
+        let key = labels.get(CONFIG_LABEL)?;
+        let mut having = self.plugin_configs.values().filter(|map| map.has(key));
+        match (having.next(), having.next()) {
+            (Some(only), None) => Some(Cow::Borrowed(&**only)),
+            _ => None,
+        }
+    }
+
+    /// A node or ConfigMap of the cluster, as a verdict on it needs it.
+    #[must_use]
+    pub fn configuration(&self, of: &Configuration) -> Option<Configuration> {
+        Some(match of {
+            Configuration::ConfigMap(map) => {
+                let key = (map.namespace.clone(), map.name.clone());
+                Configuration::ConfigMap(self.config_maps.get(&key)?.clone())
+            }
+            Configuration::Node(node) => {
+                let known = self.nodes.get(&node.name)?;
+                Configuration::Node(NodeLabels {
+                    name: node.name.clone(),
+                    labels: known.metadata.labels.clone(),
+                })
+            }
+        })
+    }
+
+    /// The ConfigMaps against which the MIG label of a node is judged: the one that the policy names and the node's own,
+    /// where they are there, else every one that holds such a document.
+    #[must_use]
+    pub fn mig_config_maps(&self, node: &NodeLabels, policies: &PolicySet) -> Vec<ConfigMap> {
+        let policy = policies.for_device(&node.labels);
+        let named = policy.device.mig_config_maps(&node.name);
+        let found: Vec<ConfigMap> = named
+            .into_iter()
+            .filter_map(|map| self.config_maps.get(&(map.namespace, map.name)).cloned())
+            .collect();
+        if !found.is_empty() {
+            return found;
+        }
+        let is_mig = |text: &String| matches!(Document::read(text), Some(Document::Mig(_)));
+        let holds = |map: &&ConfigMap| map.data.values().any(is_mig);
+        self.config_maps.values().filter(holds).cloned().collect()
     }
 
     /// Whether there is no node at all: then nothing can be judged.
@@ -195,6 +332,18 @@ impl Snapshot {
     pub fn fill(&self, ledger: &mut Ledger) {
         for (name, labels) in &self.namespaces {
             ledger.set_namespace(name, labels.clone());
+        }
+        for slice in self.slices.values() {
+            ledger.set_resource_slice(slice);
+        }
+        for class in self.device_classes.values() {
+            ledger.set_device_class(class.clone());
+        }
+        for claim in self.claims.values() {
+            ledger.set_resource_claim(claim.clone());
+        }
+        for template in self.claim_templates.values() {
+            ledger.set_claim_template(template.clone());
         }
         let policies = Arc::clone(ledger.policies());
         for node in self.gpu_nodes(&policies) {
@@ -238,7 +387,7 @@ impl Sources for Snapshot {
             .get(&(namespace.to_owned(), name.to_owned()))
             .map_or(
                 LookUp::NotRead("it stands neither in the input nor in the cluster state"),
-                LookUp::Found,
+                |map| LookUp::Found(&map.data),
             )
     }
 }
@@ -252,19 +401,23 @@ impl Sources for NotAllowed {
     }
 }
 
-/// Reads an object of one of the kinds that make pods; `None` for any other.
-pub fn read_workload(object: &Object) -> Result<Option<Workload>, ManifestError> {
-    let workload = Workload::read(&object.value).map_err(|malformed| {
-        let name = object.name();
-        object.error(format!("{} {name:?}: {malformed}", object.kind()))
+/// Reads an object that can configure GPUs; `None` for any other kind.
+pub fn read_configuration(object: &Object) -> Result<Option<Configuration>, ManifestError> {
+    if object.api_version() != "v1" {
+        return Ok(None);
+    }
+    let read = Configuration::read(object.kind(), &object.value).map_err(|malformed| {
+        let (kind, name) = (object.kind(), object.name());
+        object.error(format!(
+            "{kind} {name:?}: {}: {}",
+            malformed.path, malformed.message
+        ))
     })?;
-    // Two objects without a name would be taken for one, and one of them would not be counted.
-    match workload {
-        Some(workload) if workload.object.name.is_empty() => Err(object.error(format!(
-            "the {} has neither metadata.name nor metadata.generateName: give it one",
-            object.kind()
-        ))),
-        workload => Ok(workload),
+    match read {
+        Some(read) if read.object().name.is_empty() => {
+            Err(object.error(format!("the {} has no metadata.name", object.kind())))
+        }
+        read => Ok(read),
     }
 }
 
@@ -282,6 +435,7 @@ fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
     Ok(())
 }
 
+/// Files written by hand leave the namespace out.
 fn or_default(namespace: String) -> String {
     if namespace.is_empty() {
         "default".to_owned()

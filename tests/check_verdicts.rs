@@ -365,3 +365,138 @@ fn a_fraction_of_free_memory_is_counted_and_fixed_like_one_of_the_total() {
         [("a", "admit"), ("b", "admit")]
     );
 }
+
+#[test]
+fn a_pod_is_judged_with_what_the_policy_changes_in_it() {
+    let mps = NODE.replace("time-slicing", "mps");
+    let input = format!(
+        "{}{}",
+        pod("a", "0.20"),
+        pod("b", "0.20").replace("kind: Pod", "kind: Pod # the second")
+    );
+    let checked = check(&mps, &input, &[]);
+    assert_eq!(checked.verdicts(), [("a", "admit"), ("b", "admit")]);
+    for item in &checked.items {
+        assert_eq!(item["patches"][0]["path"], "/spec/containers/0/env");
+        assert_eq!(item["patches"][0]["value"][0]["value"], "0=16952M");
+        assert_eq!(item["patches"].as_array().map(Vec::len), Some(2));
+    }
+    // Objects that make pods are judged so and left as they are.
+    let checked = check(&mps, &deployment("d", 3, "0.20", 1), &[]);
+    assert_eq!(checked.verdicts(), [("d", "admit")]);
+    assert_eq!(checked.items[0]["patches"], serde_json::json!([]));
+}
+
+#[test]
+fn what_configures_gpus_is_judged_wherever_it_stands() {
+    let map = |name: &str, key: &str, text: &str| {
+        let text = text.replace('\n', "\n    ");
+        format!(
+            "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, namespace: gpu-operator}}\ndata:\n  {key}: |\n    {text}\n"
+        )
+    };
+    let state = [
+        NODE.to_owned(),
+        pod("runs", "0.30").replace("spec:", "spec:\n  nodeName: gpu-a"),
+    ]
+    .concat();
+    let node = NODE.replace(
+        "  labels:\n",
+        "  labels:\n    nvidia.com/mig.config: all-1g.12gb\n    nvidia.com/device-plugin.config: two\n",
+    );
+    let input = [
+        pod("asks", "0.30"),
+        node,
+        map("mig", "config.yaml", "version: v1\nmig-configs:\n  all-1g.10gb:\n  - devices: all\n    mig-enabled: true\n    mig-devices: {1g.10gb: 7}"),
+        map("plugin", "two", "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 2}"),
+        map("broken", "k", "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 1}"),
+        map("settings", "k", "sharing: none"),
+    ]
+    .concat();
+    let checked = check(&state, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [
+            ("asks", "admit"),
+            ("gpu-a", "admit"),
+            ("mig", "admit"),
+            ("plugin", "admit"),
+            ("broken", "deny")
+        ],
+        "{}",
+        checked.text
+    );
+    assert_eq!(checked.code, 1);
+    // The node shows four slots where its configuration says two.
+    assert_eq!(checked.codes(0), ["VG704"], "{}", checked.text);
+    assert!(
+        checked
+            .text
+            .contains("ConfigMap gpu-operator/plugin says time-slicing with 2 slots"),
+        "{}",
+        checked.text
+    );
+    assert_eq!(checked.codes(1), ["VG603", "VG604"]);
+    assert!(checked.text.contains("llm/runs"), "{}", checked.text);
+    assert_eq!(checked.codes(4), ["VG602"]);
+}
+
+#[test]
+fn claims_and_what_they_mean_are_context_too() {
+    let slice = |memory: &str| {
+        format!(
+            "---
+apiVersion: resource.k8s.io/v1
+kind: ResourceSlice
+metadata: {{name: dra-a}}
+spec:
+  driver: gpu.nvidia.com
+  nodeName: dra-a
+  pool: {{name: dra-a, generation: 1, resourceSliceCount: 1}}
+  devices:
+  - name: gpu-0
+    attributes: {{type: {{string: gpu}}, productName: {{string: NVIDIA L40S}}}}
+    capacity: {{memory: {{value: {memory}}}}}
+---
+apiVersion: v1
+kind: Node
+metadata: {{name: dra-a}}
+---
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {{name: gpu.nvidia.com}}
+spec:
+  extendedResourceName: nvidia.com/gpu
+  selectors: [{{cel: {{expression: device.driver == 'gpu.nvidia.com'}}}}]
+"
+        )
+    };
+    let by_claim = |name: &str, fraction: &str| {
+        pod(name, fraction).replace(
+            "    resources: {limits: {nvidia.com/gpu: 1}}",
+            "    resources: {claims: [{name: gpu}]}\n  resourceClaims: [{name: gpu, resourceClaimName: shared}]",
+        )
+    };
+    let claim = "---
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaim
+metadata: {name: shared, namespace: llm}
+spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.com}}]}}
+";
+    let input = format!(
+        "{}{}{}{claim}",
+        by_claim("a", "0.50"),
+        by_claim("b", "0.50"),
+        by_claim("c", "0.40")
+    );
+    let checked = check(&slice("46068Mi"), &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("a", "admit"), ("b", "deny"), ("c", "admit")]
+    );
+    assert_eq!(checked.codes(1), ["VG201"]);
+    // The node has no label and no capacity, and its slice offers what the class stands for.
+    let checked = check(&slice("46068Mi"), &pod("d", "0.95"), &[]);
+    assert_eq!(checked.verdicts(), [("d", "admit")], "{}", checked.text);
+    assert!(checked.codes(0).is_empty(), "{}", checked.text);
+}

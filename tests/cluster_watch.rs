@@ -36,6 +36,7 @@ fn timing() -> Timing {
     Timing {
         first_retry: Duration::from_millis(10),
         longest_retry: Duration::from_millis(100),
+        absent_retry: Duration::from_millis(30),
         silence: Duration::from_secs(20),
         page: 3,
         housekeeping: Duration::from_millis(20),
@@ -243,7 +244,12 @@ async fn not_ready_before_every_list_is_complete() {
     };
     until("nodes refused", || refused(&running) >= 1, String::new).await;
     // Pods wait for the nodes on which they find their places.
-    assert_eq!(running.freshness.waiting_for(), [Watched::Nodes, Watched::Pods]);
+    until(
+        "nodes and pods alone are missing",
+        || running.freshness.waiting_for() == [Watched::Nodes, Watched::Pods],
+        || format!("{:?}", running.freshness.waiting_for()),
+    )
+    .await;
     assert!(!running.freshness.is_ready());
     let reasons = running.freshness.reasons().join("; ");
     assert!(
@@ -252,6 +258,90 @@ async fn not_ready_before_every_list_is_complete() {
     );
     running.api.refuse("nodes", None);
     running.until_ready().await;
+}
+
+const RESOURCES: [&str; 4] = [
+    "resourceslices",
+    "deviceclasses",
+    "resourceclaims",
+    "resourceclaimtemplates",
+];
+
+#[tokio::test]
+async fn a_cluster_without_dynamic_resource_allocation_is_ready() {
+    let api = ApiServer::start().await;
+    for resource in RESOURCES {
+        api.refuse(resource, Some(404));
+    }
+    let running = Running::ready(api).await;
+    assert_eq!(running.freshness.age_of(Watched::ResourceSlices), Duration::ZERO);
+    // Each version is asked for, again and again: the API server may learn of it.
+    until(
+        "asked again",
+        || running.api.requests("LIST resourceslices") > 3,
+        String::new,
+    )
+    .await;
+    running.api.set(
+        "resourceslices",
+        json!({"metadata": {"name": "n1"}, "spec": {"driver": "gpu.nvidia.com"}}),
+    );
+    running.api.refuse("resourceslices", None);
+    let has = |running: &Running, line: &str| running.facts().log.iter().any(|known| known == line);
+    until("the slice is seen", || has(&running, "set slice n1"), String::new).await;
+    running.api.delete("resourceslices", "", "n1");
+    until(
+        "the slice is gone",
+        || has(&running, "remove slice n1"),
+        String::new,
+    )
+    .await;
+    running.api.set(
+        "resourceclaims",
+        json!({"metadata": {"name": "c", "namespace": "team"}}),
+    );
+    running.api.refuse("resourceclaims", None);
+    until(
+        "the claim is seen",
+        || has(&running, "set claim team/c"),
+        String::new,
+    )
+    .await;
+    // The API is taken away, and its objects with it.
+    running.api.refuse("resourceclaims", Some(404));
+    running.api.cut("resourceclaims", false);
+    until(
+        "the claim is gone",
+        || has(&running, "remove claim team/c"),
+        String::new,
+    )
+    .await;
+    assert!(running.freshness.is_ready());
+}
+
+#[tokio::test]
+async fn a_role_from_before_dynamic_resource_allocation_holds_nothing_up() {
+    let api = ApiServer::start().await;
+    for resource in RESOURCES {
+        api.refuse(resource, Some(403));
+    }
+    let running = Running::ready(api).await;
+    until(
+        "it is told",
+        || {
+            running.counter("vramgate_watch_failures_total{watch=\"resourceclaims\",reason=\"forbidden\"}")
+                >= 1
+        },
+        String::new,
+    )
+    .await;
+    running.api.set(
+        "resourceclaims",
+        json!({"metadata": {"name": "c", "namespace": "team"}}),
+    );
+    running.api.refuse("resourceclaims", None);
+    let seen = || running.facts().log.iter().any(|line| line == "set claim team/c");
+    until("granted, it is read", seen, String::new).await;
 }
 
 #[tokio::test]

@@ -456,3 +456,404 @@ proptest! {
         neighbours_are_admitted_exactly(steps, true)?;
     }
 }
+
+/// Pods on one node with several devices, some of which were seen on one.
+mod devices {
+    use super::*;
+
+    const DEVICES: usize = 3;
+    const SLOTS: usize = 3;
+    const BUDGET: u64 = 900_000;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A pod of so many thousandths is asked for; where it is admitted it runs on a device with a free slot.
+        Create(u64, usize),
+        /// The status of a pod tells its device.
+        Show(usize),
+        /// The status tells nothing any more.
+        Hide(usize),
+        Delete(usize),
+        /// The webhook starts anew: it knows what the watch tells.
+        Restart,
+    }
+
+    #[derive(Clone, Debug)]
+    struct Runs {
+        object: Value,
+        share: u64,
+        device: usize,
+        shown: bool,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = || any::<prop::sample::Index>().prop_map(|index| index.index(64));
+        prop_oneof![
+            6 => (50_u64..=600, 0..DEVICES).prop_map(|(f, device)| Step::Create(f, device)),
+            5 => index().prop_map(Step::Show),
+            1 => index().prop_map(Step::Hide),
+            2 => index().prop_map(Step::Delete),
+            1 => Just(Step::Restart),
+        ]
+    }
+
+    /// The most that can come together on a device that the new pod may get, over every way to put it and those pods
+    /// whose device is not shown on free slots.
+    fn worst(pods: &[Runs], new: u64) -> u64 {
+        fn descend(
+            hidden: &[u64],
+            sums: &mut [u64; DEVICES],
+            slots: &mut [usize; DEVICES],
+            open: &[usize],
+        ) -> u64 {
+            let Some((first, rest)) = hidden.split_first() else {
+                return open.iter().map(|device| sums[*device]).max().unwrap_or(0);
+            };
+            let mut worst = 0;
+            for device in open {
+                if slots[*device] < SLOTS {
+                    sums[*device] += first;
+                    slots[*device] += 1;
+                    worst = worst.max(descend(rest, sums, slots, open));
+                    sums[*device] -= first;
+                    slots[*device] -= 1;
+                }
+            }
+            worst
+        }
+        let (mut sums, mut slots) = ([0; DEVICES], [0; DEVICES]);
+        for pod in pods.iter().filter(|pod| pod.shown) {
+            sums[pod.device] += pod.share;
+            slots[pod.device] += 1;
+        }
+        let open: Vec<usize> = (0..DEVICES).filter(|device| slots[*device] < SLOTS).collect();
+        let mut hidden: Vec<u64> = pods
+            .iter()
+            .filter(|pod| !pod.shown)
+            .map(|pod| pod.share)
+            .collect();
+        hidden.push(new);
+        descend(&hidden, &mut sums, &mut slots, &open)
+    }
+
+    fn with_status(pod: &Runs, slot: usize) -> Value {
+        let mut object = pod.object.clone();
+        if pod.shown {
+            object["status"]["containerStatuses"] = json!([{
+                "name": "server",
+                "allocatedResourcesStatus": [{
+                    "name": "nvidia.com/gpu",
+                    "resources": [{"resourceID": format!("GPU-{}::{slot}", pod.device), "health": "Healthy"}],
+                }],
+            }]);
+        }
+        object
+    }
+
+    fn cluster() -> Cluster {
+        let mut cluster = Cluster::new();
+        cluster.gpu_node(
+            "n0",
+            "NVIDIA-L40S",
+            L40S,
+            u32::try_from(DEVICES).unwrap(),
+            u32::try_from(SLOTS).unwrap(),
+        );
+        cluster
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+        /// Whatever the status tells and whenever: a pod is admitted exactly when it fits on each device that it may get,
+        /// wherever those stand of whom nothing is known; and what really stands on a device is never above its budget.
+        #[test]
+        fn a_mix_of_seen_and_unseen_holders_is_exact(steps in prop::collection::vec(step(), 1..24)) {
+            let mut cluster = cluster();
+            let mut pods: Vec<Runs> = Vec::new();
+            for (count, step) in steps.into_iter().enumerate() {
+                let picked = |index: usize| (!pods.is_empty()).then(|| index % pods.len().max(1));
+                match step {
+                    Step::Create(thousandths, first) => {
+                        let name = format!("p{count}");
+                        let mut object = pod(&name, &format!("0.{thousandths:03}"));
+                        object["metadata"]["uid"] = json!(name);
+                        let share = share(thousandths);
+                        let has_slot = pods.len() < DEVICES * SLOTS;
+                        let expected = has_slot && worst(&pods, share) <= BUDGET;
+                        let admitted = cluster.create(&object).admit;
+                        prop_assert_eq!(admitted, expected, "{} beside {:?}", share, pods);
+                        if admitted {
+                            // The kubelet takes whichever device it likes.
+                            let used = |device| pods.iter().filter(|pod| pod.device == device).count();
+                            let device = (0..DEVICES)
+                                .map(|step| (first + step) % DEVICES)
+                                .find(|device| used(*device) < SLOTS)
+                                .unwrap();
+                            let object = cluster.running(&object, "n0");
+                            pods.push(Runs { object, share, device, shown: false });
+                        }
+                    }
+                    Step::Show(index) | Step::Hide(index) => {
+                        let Some(index) = picked(index) else { continue };
+                        pods[index].shown = matches!(step, Step::Show(_));
+                        cluster.see(&with_status(&pods[index], index));
+                    }
+                    Step::Delete(index) => {
+                        let Some(index) = picked(index) else { continue };
+                        let gone = pods.remove(index);
+                        cluster.ledger.remove_pod(gone.object["metadata"]["uid"].as_str().unwrap());
+                    }
+                    Step::Restart => {
+                        cluster = self::cluster();
+                        for (slot, pod) in pods.iter().enumerate() {
+                            cluster.see(&with_status(pod, slot));
+                        }
+                    }
+                }
+                for device in 0..DEVICES {
+                    let sum: u64 = pods.iter().filter(|pod| pod.device == device).map(|pod| pod.share).sum();
+                    prop_assert!(sum <= BUDGET, "device {} holds {}: {:?}", device, sum, pods);
+                }
+                // The view says what the ledger knows, and never less than what really is.
+                let fullest = (0..DEVICES)
+                    .map(|device| pods.iter().filter(|pod| pod.device == device).map(|pod| pod.share).sum::<u64>())
+                    .max();
+                let views = cluster.ledger.devices_of("n0");
+                prop_assert!(Some(views[0].promised_share.ppm()) >= fullest);
+                let all_shown = !pods.is_empty() && pods.iter().all(|pod| pod.shown);
+                prop_assert_eq!(views[0].evidence == vramgate::policy::Evidence::Observed, all_shown);
+                if all_shown {
+                    prop_assert_eq!(Some(views[0].promised_share.ppm()), fullest);
+                    let rows = cluster.ledger.devices();
+                    let used = pods.iter().map(|pod| pod.device).collect::<std::collections::BTreeSet<_>>();
+                    let spare = usize::from(used.len() < DEVICES);
+                    prop_assert_eq!(rows.len(), used.len() + spare);
+                    prop_assert_eq!(rows.iter().map(|row| row.slots).sum::<u32>(), 9);
+                }
+            }
+        }
+    }
+}
+
+/// Pods on one node with several devices: some take a slot, of which some were seen on a device, and some reach every
+/// device without asking.
+mod reach {
+    use super::*;
+
+    const DEVICES: usize = 2;
+    const SLOTS: usize = 2;
+    const BUDGET: u64 = 900_000;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        /// A pod of so many thousandths, whether it reaches every device, its tenant, and the first device that the
+        /// kubelet tries.
+        Create(u64, bool, usize, usize),
+        Show(usize),
+        Hide(usize),
+        Delete(usize),
+    }
+
+    #[derive(Clone, Debug)]
+    struct Runs {
+        object: Value,
+        share: u64,
+        tenant: usize,
+        /// `None` where it reaches them all.
+        device: Option<usize>,
+        shown: bool,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let index = || any::<prop::sample::Index>().prop_map(|index| index.index(64));
+        let create = (
+            50_u64..=500,
+            prop::bool::weighted(0.25),
+            prop::bool::weighted(0.3),
+            0..DEVICES,
+        );
+        prop_oneof![
+            6 => create.prop_map(|(f, everywhere, other, device)| {
+                Step::Create(f, everywhere, usize::from(other), device)
+            }),
+            5 => index().prop_map(Step::Show),
+            1 => index().prop_map(Step::Hide),
+            2 => index().prop_map(Step::Delete),
+        ]
+    }
+
+    /// Every way in which the kubelet may have placed those pods whose device is not shown: by device the sum of shares and
+    /// the slots.
+    fn ways(pods: &[Runs]) -> Vec<[(u64, usize); DEVICES]> {
+        let mut ways = vec![[(0, 0); DEVICES]];
+        // What was seen takes its slots first.
+        let rank = |pod: &&Runs| (pod.device.is_some(), !pod.shown);
+        let mut ordered: Vec<&Runs> = pods.iter().collect();
+        ordered.sort_by_key(rank);
+        for pod in ordered {
+            let mut next = Vec::new();
+            for way in ways {
+                let put = |devices: &mut dyn Iterator<Item = usize>, slots: usize| {
+                    let mut way = way;
+                    for device in devices {
+                        way[device].0 += pod.share;
+                        way[device].1 += slots;
+                    }
+                    way
+                };
+                match pod.device {
+                    None => next.push(put(&mut (0..DEVICES), 0)),
+                    Some(device) if pod.shown => next.push(put(&mut std::iter::once(device), 1)),
+                    Some(_) => next.extend(
+                        (0..DEVICES)
+                            .filter(|device| way[*device].1 < SLOTS)
+                            .map(|device| put(&mut std::iter::once(device), 1)),
+                    ),
+                }
+            }
+            ways = next;
+        }
+        ways
+    }
+
+    /// Whether the pod fits on each device that it may come to, whatever the kubelet did with the others.
+    fn fits(pods: &[Runs], new: &Runs, apart: bool) -> bool {
+        let slots = pods.iter().filter(|pod| pod.device.is_some()).count();
+        if new.device.is_some() && slots >= DEVICES * SLOTS {
+            return false;
+        }
+        // Those whose device is not shown may stand elsewhere, so only what was seen fills a device.
+        let shown = |device: usize| {
+            let there = move |pod: &&Runs| pod.shown && pod.device == Some(device);
+            pods.iter().filter(there)
+        };
+        let open: Vec<usize> = (0..DEVICES)
+            .filter(|device| new.device.is_none() || shown(*device).count() < SLOTS)
+            .collect();
+        let after: Vec<Runs> = pods.iter().chain([new]).cloned().collect();
+        let memory = ways(&after)
+            .iter()
+            .all(|way| open.iter().all(|device| way[*device].0 <= BUDGET));
+        let foreign = |pod: &Runs| pod.tenant != new.tenant;
+        let closed = if pods.iter().all(|pod| pod.shown) {
+            open.iter().any(|device| shown(*device).any(foreign))
+        } else {
+            // As long as nothing tells where one of them is, a foreign holder closes the node.
+            pods.iter().any(foreign)
+        };
+        memory && !(apart && closed)
+    }
+
+    fn with_status(pod: &Runs, slot: usize) -> Value {
+        let mut object = pod.object.clone();
+        if let (Some(device), true) = (pod.device, pod.shown) {
+            object["status"]["containerStatuses"] = json!([{
+                "name": "server",
+                "allocatedResourcesStatus": [{
+                    "name": "nvidia.com/gpu",
+                    "resources": [{"resourceID": format!("GPU-{device}::{slot}"), "health": "Healthy"}],
+                }],
+            }]);
+        }
+        object
+    }
+
+    fn mixes_exactly(steps: Vec<Step>, apart: bool) -> Result<(), TestCaseError> {
+        let rule = if apart { "sameNamespace" } else { "any" };
+        let mut cluster = Cluster::with_policy(&format!(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: model}}\n\
+             spec: {{device: {{tenants: {rule}}}, access: {{visibleDevices: ignore}}}}\n"
+        ));
+        cluster.gpu_node(
+            "n0",
+            "NVIDIA-L40S",
+            L40S,
+            u32::try_from(DEVICES).unwrap(),
+            u32::try_from(SLOTS).unwrap(),
+        );
+        let mut pods: Vec<Runs> = Vec::new();
+        for (count, step) in steps.into_iter().enumerate() {
+            let picked = |index: usize| (!pods.is_empty()).then(|| index % pods.len().max(1));
+            match step {
+                Step::Create(thousandths, everywhere, tenant, first) => {
+                    let tenant = if apart { tenant } else { 0 };
+                    let of = neighbour(&format!("p{count}"), thousandths, everywhere, tenant, None);
+                    let used = |device| pods.iter().filter(|pod| pod.device == Some(device)).count();
+                    let device = (0..DEVICES)
+                        .map(|step| (first + step) % DEVICES)
+                        .find(|device| used(*device) < SLOTS);
+                    let mut new = Runs {
+                        share: of.share,
+                        tenant,
+                        device: (!everywhere).then(|| device.unwrap_or_default()),
+                        shown: false,
+                        object: of.object,
+                    };
+                    let admitted = cluster.create(&new.object).admit;
+                    prop_assert_eq!(admitted, fits(&pods, &new, apart), "{:?} beside {:?}", new, pods);
+                    if admitted {
+                        new.object = cluster.running(&new.object, "n0");
+                        pods.push(new);
+                    }
+                }
+                Step::Show(index) | Step::Hide(index) => {
+                    let Some(index) = picked(index) else { continue };
+                    if pods[index].device.is_some() {
+                        pods[index].shown = matches!(step, Step::Show(_));
+                        cluster.see(&with_status(&pods[index], index));
+                    }
+                }
+                Step::Delete(index) => {
+                    let Some(index) = picked(index) else { continue };
+                    let gone = pods.remove(index);
+                    cluster
+                        .ledger
+                        .remove_pod(gone.object["metadata"]["uid"].as_str().unwrap());
+                }
+            }
+            let sums: Vec<u64> = (0..DEVICES)
+                .map(|device| {
+                    let there = |pod: &&Runs| pod.device.is_none_or(|on| on == device);
+                    pods.iter().filter(there).map(|pod| pod.share).sum()
+                })
+                .collect();
+            prop_assert!(sums.iter().all(|sum| *sum <= BUDGET), "{sums:?}: {pods:?}");
+            for device in 0..DEVICES {
+                let there = |pod: &&Runs| pod.device.is_none_or(|on| on == device);
+                let tenants: std::collections::BTreeSet<usize> =
+                    pods.iter().filter(there).map(|pod| pod.tenant).collect();
+                prop_assert!(tenants.len() <= 1, "{device} is shared by {tenants:?}: {pods:?}");
+            }
+            let view = &cluster.ledger.devices_of("n0")[0];
+            prop_assert!(Some(&view.promised_share.ppm()) >= sums.iter().max());
+            // What is worked out bit by bit is what a start anew finds.
+            let mut anew = Cluster::with_policy(&format!(
+                "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: model}}\n\
+                 spec: {{device: {{tenants: {rule}}}, access: {{visibleDevices: ignore}}}}\n"
+            ));
+            anew.gpu_node("n0", "NVIDIA-L40S", L40S, 2, 2);
+            for (slot, pod) in pods.iter().enumerate() {
+                anew.see(&with_status(pod, slot));
+            }
+            prop_assert_eq!(&cluster.ledger.devices_of("n0"), &anew.ledger.devices_of("n0"));
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+        /// Holders on every device beside such as were seen on one and such as may be on any: exact for each device.
+        #[test]
+        fn holders_on_every_device_mix_with_seen_and_unseen_ones(steps in prop::collection::vec(step(), 1..16)) {
+            mixes_exactly(steps, false)?;
+        }
+
+        /// The same with tenants: a holder that was seen closes its device alone where each one was.
+        #[test]
+        fn tenants_meet_on_no_device_that_one_may_come_to(steps in prop::collection::vec(step(), 1..16)) {
+            mixes_exactly(steps, true)?;
+        }
+    }
+}

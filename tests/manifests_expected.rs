@@ -20,7 +20,7 @@ use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
-use vramgate::workload::{Workload, template};
+use vramgate::workload::{Workload, WorkloadKind, template};
 
 /// Case, container and field where we read otherwise than the file says, and why.
 const OTHERWISE: &[(&str, &str, &str, &str)] = &[
@@ -109,7 +109,10 @@ fn pod(documents: &[Value], path: &str, name: &str) -> Option<Pod> {
     chosen.map(|(_, document)| document).find_map(|document| {
         // What an operator makes has no name in the manifest.
         let made = name.starts_with('(');
-        if let Ok(None) = Workload::read(document) {
+        let of_another_schema = |workload: &Workload| matches!(workload.kind, WorkloadKind::Custom(_));
+        if let Ok(read) = Workload::read(document)
+            && read.as_ref().is_none_or(of_another_schema)
+        {
             let (_, templates) = template::templates(document).unwrap();
             let template = templates
                 .into_iter()

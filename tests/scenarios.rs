@@ -16,6 +16,7 @@ use kit::{
 use serde_json::{Value, json};
 use vramgate::finding::{Code, Number, Severity};
 use vramgate::message;
+use vramgate::policy::Evidence;
 use vramgate::units::{Mib, Share};
 
 fn h100(slots: u32) -> Cluster {
@@ -329,6 +330,130 @@ fn s13_any_three_holders_of_the_node_may_meet() {
         1,
         "0.30 fits any way"
     );
+}
+
+/// Its container was given this slot.
+fn shown(pod: &Value, slot: &str) -> Value {
+    let mut pod = pod.clone();
+    pod["status"]["containerStatuses"] = json!([{"name": "server", "allocatedResourcesStatus": [
+        {"name": "nvidia.com/gpu", "resources": [{"resourceID": slot, "health": "Healthy"}]},
+    ]}]);
+    pod
+}
+
+#[test]
+fn grades_change_as_status_appears() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("l40s", "NVIDIA-L40S", L40S, 2, 3);
+    let a = cluster.running(&pod("a", "0.30"), "l40s");
+    let b = cluster.running(&pod("b", "0.35"), "l40s");
+    assert!(
+        !cluster.try_create(&pod("c", "0.45")).admit,
+        "a and b may stand together"
+    );
+    cluster.see(&shown(&a, "GPU-1::0"));
+    let verdict = cluster.try_create(&pod("c", "0.45"));
+    assert!(!verdict.admit, "b may stand beside a");
+    golden("vg201-partly-observed", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &pod("c", "0.45"), &verdict), 1);
+    cluster.see(&shown(&b, "GPU-2::1"));
+    let rows = cluster.ledger.devices();
+    let of = |row: &vramgate::ledger::devices::DeviceView| {
+        (
+            row.id.as_deref().map(str::to_owned),
+            row.promised_share.ppm(),
+            row.slots,
+            row.slots_taken,
+        )
+    };
+    assert_eq!(
+        rows.iter().map(of).collect::<Vec<_>>(),
+        [
+            (Some("GPU-1".to_owned()), 300_000, 3, 1),
+            (Some("GPU-2".to_owned()), 350_000, 3, 1)
+        ]
+    );
+    let verdict = cluster.try_create(&pod("c", "0.45"));
+    assert!(verdict.admit, "{:?}", verdict.findings);
+    let row = &verdict.placement[0];
+    assert_eq!(
+        (row.evidence, row.promised_fraction.ppm()),
+        (Evidence::Observed, 800_000)
+    );
+    let verdict = cluster.try_create(&pod("c", "0.56"));
+    golden("vg201-observed", &message::refusal(&verdict));
+    assert_eq!(fixes_hold(&mut cluster, &pod("c", "0.56"), &verdict), 1);
+    // One that is admitted and does not run yet may get either device.
+    assert!(cluster.create(&pod("c", "0.45")).admit);
+    assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Any);
+    assert!(!cluster.try_create(&pod("d", "0.20")).admit);
+    // What is not told any more is not known any more.
+    cluster.see(&b);
+    assert!(!cluster.try_create(&pod("e", "0.05")).admit);
+}
+
+#[test]
+fn what_the_status_tells_in_part_is_not_used() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("l40s", "NVIDIA-L40S", L40S, 2, 3);
+    let a = cluster.running(&pod("a", "0.45"), "l40s");
+    let b = cluster.running(&pod("b", "0.40"), "l40s");
+    cluster.see(&shown(&b, "GPU-2::1"));
+    for status in [
+        json!(null),
+        json!([]),
+        json!([{"resourceID": ""}]),
+        json!([{"resourceID": null}]),
+        json!([{"resourceID": "GPU-1::0"}, {"resourceID": "GPU-1::1"}]),
+    ] {
+        let mut pod = shown(&a, "");
+        pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"] = status.clone();
+        cluster.see(&pod);
+        assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Any, "{status}");
+        assert_eq!(
+            cluster.ledger.devices()[0].promised_share.ppm(),
+            850_000,
+            "{status}"
+        );
+    }
+    // Neither is what a sidecar or an init container has: the kubelet hands their devices on.
+    let mut with_init = pod("i", "0.05");
+    with_init["spec"]["initContainers"] = with_init["spec"]["containers"].clone();
+    with_init["spec"]["initContainers"][0]["name"] = json!("warm-up");
+    let running = cluster.running(&with_init, "l40s");
+    cluster.see(&shown(&running, "GPU-2::2"));
+    let holders = &cluster.ledger.devices()[0].holders;
+    assert!(
+        holders
+            .iter()
+            .any(|holder| &*holder.name == "i" && holder.devices.is_empty())
+    );
+}
+
+#[test]
+fn a_policy_says_which_evidence_counts() {
+    let with = |evidence: &str| {
+        let mut cluster = Cluster::with_policy(&format!(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: e}}\nspec:\n  device: {{evidence: [{evidence}]}}\n",
+        ));
+        cluster.gpu_node("l40s", "NVIDIA-L40S", L40S, 2, 3);
+        for (name, fraction, slot) in [("a", "0.30", "GPU-1::0"), ("b", "0.35", "GPU-2::0")] {
+            let pod = cluster.running(&pod(name, fraction), "l40s");
+            cluster.see(&shown(&pod, slot));
+        }
+        cluster
+    };
+    assert!(with("observed, any").try_create(&pod("c", "0.45")).admit);
+    assert!(with("observed").try_create(&pod("c", "0.45")).admit);
+    assert!(
+        !with("any").try_create(&pod("c", "0.45")).admit,
+        "what was seen is not used"
+    );
+    // Without `any`, what is not known counts on every device, whatever the number of slots.
+    let mut cluster = with("observed");
+    assert!(cluster.create(&pod("c", "0.20")).admit);
+    assert!(cluster.create(&pod("d", "0.20")).admit);
+    assert!(!cluster.create(&pod("e", "0.20")).admit, "0.35 + 3 x 0.20");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use json_patch::PatchOperation;
 use serde::Serialize;
 
 use super::review::{API_VERSION, KIND};
@@ -142,14 +143,29 @@ impl<'a> Answer<'a> {
             .map(|text| warning(text))
             .collect();
         answer.response.audit_annotations = audit(verdict);
-        if verdict.admit && !verdict.patches.is_empty() {
-            // Operations are plain data: a failure to print them is impossible, and leaving them out changes nothing.
-            if let Ok(operations) = serde_json::to_vec(&verdict.patches) {
-                answer.response.patch = Some(STANDARD.encode(operations));
-                answer.response.patch_type = Some("JSONPatch");
-            }
+        if verdict.admit {
+            answer.patch(&verdict.patches);
         }
         answer
+    }
+
+    /// Lets pass with changes.
+    #[must_use]
+    pub fn admit_with_patches(uid: &'a str, patches: &[PatchOperation]) -> Self {
+        let mut answer = Self::admit(uid);
+        answer.patch(patches);
+        answer
+    }
+
+    fn patch(&mut self, patches: &[PatchOperation]) {
+        if patches.is_empty() {
+            return;
+        }
+        // Operations are plain data: a failure to print them is impossible, and leaving them out changes nothing.
+        if let Ok(operations) = serde_json::to_vec(patches) {
+            self.response.patch = Some(STANDARD.encode(operations));
+            self.response.patch_type = Some("JSONPatch");
+        }
     }
 
     /// Refuses an object that cannot be read (422), as the API server's own validation does.

@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::decision::{Operation, Question};
-use crate::workload::{Malformed, ObjectRef, Workload, WorkloadKind};
+use crate::decision::{ConfigurationQuestion, Operation, Question};
+use crate::workload::{CustomKind, Malformed, ObjectRef, Workload, WorkloadKind};
 
+mod configuration;
 mod scale;
 mod usual;
 
@@ -198,6 +199,8 @@ pub enum Asked {
     Workload(Box<Question>),
     /// To judge a change of scale.
     Scale(Scale),
+    /// To judge what configures GPUs; namespace labels and the MIG manager's ConfigMaps are still to be looked up.
+    Configuration(Box<ConfigurationQuestion>),
     /// Nothing of ours: admitted.
     NotOurs,
 }
@@ -322,7 +325,7 @@ impl<'a> Review<'a> {
             ("apps", "DaemonSet") => WorkloadKind::DaemonSet,
             ("batch", "Job") => WorkloadKind::Job,
             ("batch", "CronJob") => WorkloadKind::CronJob,
-            _ => return None,
+            (group, kind) => return CustomKind::of(group, kind).map(WorkloadKind::Custom),
         };
         Some(kind)
     }
@@ -336,7 +339,7 @@ impl<'a> Review<'a> {
             return self.scale();
         }
         let Some(kind) = self.workload_kind() else {
-            return Ok(Asked::NotOurs);
+            return self.configuration(operation);
         };
         // `pods/ephemeralcontainers` carries the whole pod; `status`, `binding`, `eviction` and `resize` are not ours.
         let ours = self.sub_resource.is_empty()
@@ -390,8 +393,7 @@ impl<'a> Review<'a> {
     /// The request is right about these even where the object leaves them out.
     fn complete(&self, mut workload: Workload) -> Workload {
         if !self.namespace.is_empty() {
-            workload.object.namespace = self.namespace.to_string();
-            workload.pod.metadata.namespace = self.namespace.to_string();
+            workload.set_namespace(&self.namespace);
         }
         if workload.object.name.is_empty() {
             workload.object.name = self.name.to_string();

@@ -1,16 +1,19 @@
 //! `vramgate check`: applies manifests in order and says what the webhook would answer to each.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::args::{Check, FailOn, Output};
 use super::output::Paint;
+use super::state::Applied;
 use super::{Failure, Outcome, input, output, policies, state};
-use crate::decision::{self, Operation, Question, Verdict};
+use crate::configuration::Configuration;
+use crate::decision::{self, ConfigurationQuestion, Operation, Question, Surroundings, Verdict};
 use crate::document::{Checked, Document, Kind};
 use crate::finding::Severity;
 use crate::ledger::{Ledger, Moment};
 use crate::manifest::Object;
-use crate::snapshot::{self, Snapshot};
+use crate::snapshot::Snapshot;
 use crate::workload::{ObjectRef, Workload};
 
 mod text;
@@ -40,7 +43,11 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
     let mut cluster = Cluster { snapshot, ledger };
     let mut items = Vec::new();
     for object in objects {
-        match cluster.apply(object) {
+        let judged = match object {
+            Applied::Object(object) => cluster.apply(object),
+            Applied::Configuration(configuration, old) => Ok(cluster.configure(configuration, old)),
+        };
+        match judged {
             Ok(item) => items.extend(item),
             Err(failure) => failures.push(failure),
         }
@@ -98,7 +105,7 @@ struct Cluster {
 impl Cluster {
     /// Judges one object and lets it join where it is admitted; `None` where it is not ours to judge.
     fn apply(&mut self, mut object: Object) -> Result<Option<Judged>, Failure> {
-        let Some(mut workload) = snapshot::read_workload(&object)? else {
+        let Some(mut workload) = self.snapshot.read(&object)? else {
             return Ok(None);
         };
         let reference = workload.object.clone();
@@ -125,6 +132,36 @@ impl Cluster {
         }))
     }
 
+    /// Judges what configures GPUs; `None` where it configures none. It is context, so it is in the cluster already, whatever
+    /// the verdict.
+    fn configure(&self, object: Configuration, old: Option<Configuration>) -> Option<Judged> {
+        let (namespace_labels, mig) = match &object {
+            Configuration::ConfigMap(map) => (self.snapshot.namespace_labels(&map.namespace), Vec::new()),
+            Configuration::Node(node) => (
+                BTreeMap::new(),
+                self.snapshot.mig_config_maps(node, self.ledger.policies()),
+            ),
+        };
+        let reference = object.object();
+        let question = ConfigurationQuestion {
+            operation: if old.is_some() {
+                Operation::Update
+            } else {
+                Operation::Create
+            },
+            object,
+            old,
+            namespace_labels,
+            mig,
+        };
+        let around = Surroundings::of(&question, &self.ledger);
+        let verdict = decision::judge_configuration(&question, &around);
+        verdict.judged.then_some(Judged {
+            object: reference,
+            verdict,
+        })
+    }
+
     /// The verdict, and whether it is one that a user wants to see: a change that asks for nothing new is let through
     /// unjudged, but the object asks for a GPU all the same.
     fn judge(&self, workload: &Workload, old: Option<Workload>) -> (Verdict, bool) {
@@ -149,7 +186,7 @@ impl Cluster {
             &policies,
             self.snapshot.sources(policy.read_config_maps),
         );
-        let verdict = decision::judge(&prepared, &self.ledger);
+        let verdict = decision::judge_mutated(&prepared, &self.ledger);
         let stands_for_itself = workload.controller.is_none() && !workload.deleting;
         let ours = verdict.judged || (prepared.concerns_gpus() && stands_for_itself);
         (verdict, ours)
@@ -159,7 +196,7 @@ impl Cluster {
     fn patched(&self, object: &mut Object, verdict: &Verdict) -> Result<Option<Workload>, Failure> {
         json_patch::patch(&mut object.value, &verdict.patches)
             .map_err(|error| object.error(format!("the policy's own change does not apply: {error}")))?;
-        let mut workload = snapshot::read_workload(object)?;
+        let mut workload = self.snapshot.read(object)?;
         if let Some(workload) = &mut workload {
             self.snapshot.adopt(workload);
         }

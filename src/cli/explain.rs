@@ -6,13 +6,15 @@ use comfy_table::Table;
 
 use super::args::{Explain, Output};
 use super::output::clean;
+use super::state::Applied;
 use super::{Failure, input, output, policies, state};
 use crate::demand::Demand;
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
 use crate::policy::PolicySet;
-use crate::snapshot::{Snapshot, read_workload};
+use crate::snapshot::Snapshot;
+use crate::workload::WorkloadKind;
 use crate::workload::pod::Pod;
 use crate::workload::template::{self, Bases};
 
@@ -24,7 +26,10 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let objects = state::input(&args.files, &mut failures);
     let mut snapshot = Snapshot::default();
-    let objects = state::take_context(objects, &mut snapshot, &mut failures);
+    let objects: Vec<Object> = state::take_context(objects, &mut snapshot, &mut failures)
+        .into_iter()
+        .filter_map(Applied::into_object)
+        .collect();
     let policies = match policies::load(args.policy_dir.as_deref(), &snapshot) {
         Ok(policies) => policies,
         Err(failure) => {
@@ -32,16 +37,12 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
             return Err(Failure::joined(failures));
         }
     };
-    let mut bases = Bases::default();
-    for object in &objects {
-        bases.add(&object.value);
-    }
     let mut items = Vec::new();
     for object in &objects {
-        let workload = match read_workload(object) {
-            Ok(Some(workload)) => workload,
-            Ok(None) => {
-                match of_other_kind(object, &bases, &snapshot, &policies) {
+        let workload = match snapshot.read(object) {
+            Ok(Some(workload)) if !matches!(workload.kind, WorkloadKind::Custom(_)) => workload,
+            Ok(_) => {
+                match of_other_kind(object, snapshot.bases(), &snapshot, &policies) {
                     Ok(explained) => items.extend(explained),
                     Err(failure) => failures.push(failure),
                 }

@@ -21,6 +21,7 @@ use crate::snapshot::Snapshot;
 
 mod live;
 mod look_ups;
+mod plugin_configs;
 mod reload;
 
 /// Days for which a certificate of our own making is valid. It lives as long as the process.

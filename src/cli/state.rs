@@ -4,8 +4,9 @@ use std::path::PathBuf;
 
 use super::args::ClusterArgs;
 use super::{Failure, input};
+use crate::configuration::Configuration;
 use crate::manifest::{self, Limits, Object};
-use crate::snapshot::Snapshot;
+use crate::snapshot::{self, Snapshot};
 
 mod live;
 
@@ -69,18 +70,42 @@ pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Objec
     objects
 }
 
-/// Takes the context out of the input and into the snapshot, wherever it stands; the rest keeps its order.
+/// An object of the input that is to be judged.
+pub(super) enum Applied {
+    /// One that can configure GPUs, with what the cluster had under its name.
+    Configuration(Configuration, Option<Configuration>),
+    /// Any other.
+    Object(Object),
+}
+
+impl Applied {
+    /// What is more than context.
+    pub(super) fn into_object(self) -> Option<Object> {
+        match self {
+            Self::Object(object) => Some(object),
+            Self::Configuration(..) => None,
+        }
+    }
+}
+
+/// Takes the context out of the input and into the snapshot, wherever it stands; the rest keeps its order, and so does what
+/// is judged although it is context.
 pub(super) fn take_context(
     objects: Vec<Object>,
     snapshot: &mut Snapshot,
     failures: &mut Vec<Failure>,
-) -> Vec<Object> {
+) -> Vec<Applied> {
     let mut rest = Vec::new();
     for object in objects {
-        match snapshot.add_context(&object) {
-            Ok(true) => {}
-            Ok(false) => rest.push(object),
-            Err(error) => failures.push(error.into()),
+        let configuration = snapshot::read_configuration(&object).ok().flatten();
+        let old = configuration
+            .as_ref()
+            .and_then(|configuration| snapshot.configuration(configuration));
+        match (snapshot.add_context(&object), configuration) {
+            (Ok(true), Some(configuration)) => rest.push(Applied::Configuration(configuration, old)),
+            (Ok(true), None) => {}
+            (Ok(false), _) => rest.push(Applied::Object(object)),
+            (Err(error), _) => failures.push(error.into()),
         }
     }
     rest

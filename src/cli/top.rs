@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table};
 use super::args::{Output, Top};
 use super::output::{Paint, clean};
 use super::{Failure, output, policies, state};
-use crate::document::{DeviceRow, Document, Kind};
+use crate::document::{DeviceHolder, DeviceRow, Document, Kind};
 use crate::ledger::Ledger;
 use crate::policy::Evidence;
 use crate::units::Mib;
@@ -103,7 +103,7 @@ fn cells(row: &DeviceRow) -> [String; 10] {
 fn holders(text: &mut String, row: &DeviceRow) {
     for holder in &row.holders {
         let line = format!(
-            "  {}/{} {} rank {}: {} + {} MiB, {}",
+            "  {}/{} {} rank {}: {} + {} MiB, {}{}",
             holder.namespace,
             holder.name,
             holder.container,
@@ -111,10 +111,19 @@ fn holders(text: &mut String, row: &DeviceRow) {
             holder.request.get(),
             holder.overhead.get(),
             holder.share.decimals(2),
+            seen_on(row, holder),
         );
         text.push_str(&clean(&line));
         text.push('\n');
     }
+}
+
+/// The devices of a holder, where the row does not say it already.
+fn seen_on(row: &DeviceRow, holder: &DeviceHolder) -> String {
+    if row.device.is_some() || holder.devices.is_empty() {
+        return String::new();
+    }
+    format!(", seen on {}", holder.devices.join(", "))
 }
 
 #[cfg(test)]
@@ -146,6 +155,7 @@ mod tests {
                 request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
+                devices: Vec::new(),
             }],
         }
     }

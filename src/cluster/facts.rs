@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::demand::access::may_reach;
 use crate::device::GpuNode;
+use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::units::Mib;
@@ -38,6 +39,22 @@ pub trait Facts: Send + 'static {
     fn remove_pod(&mut self, uid: &str);
     /// A namespace appeared, or its labels changed (`None`: it is gone).
     fn set_namespace(&mut self, _name: &str, _labels: Option<&BTreeMap<String, String>>) {}
+    /// A ResourceSlice appeared or changed.
+    fn set_resource_slice(&mut self, _slice: &ResourceSlice) {}
+    /// A ResourceSlice is gone.
+    fn remove_resource_slice(&mut self, _name: &str) {}
+    /// A DeviceClass appeared or changed.
+    fn set_device_class(&mut self, _class: DeviceClass) {}
+    /// A DeviceClass is gone.
+    fn remove_device_class(&mut self, _name: &str) {}
+    /// A ResourceClaim appeared or changed.
+    fn set_resource_claim(&mut self, _claim: ResourceClaim) {}
+    /// A ResourceClaim is gone.
+    fn remove_resource_claim(&mut self, _namespace: &str, _name: &str) {}
+    /// A ResourceClaimTemplate appeared or changed.
+    fn set_claim_template(&mut self, _template: ResourceClaimTemplate) {}
+    /// A ResourceClaimTemplate is gone.
+    fn remove_claim_template(&mut self, _namespace: &str, _name: &str) {}
     /// Reservations older than `before`.
     fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
@@ -65,6 +82,38 @@ impl Facts for Ledger {
 
     fn remove_pod(&mut self, uid: &str) {
         Ledger::remove_pod(self, uid);
+    }
+
+    fn set_resource_slice(&mut self, slice: &ResourceSlice) {
+        Ledger::set_resource_slice(self, slice);
+    }
+
+    fn remove_resource_slice(&mut self, name: &str) {
+        Ledger::remove_resource_slice(self, name);
+    }
+
+    fn set_device_class(&mut self, class: DeviceClass) {
+        Ledger::set_device_class(self, class);
+    }
+
+    fn remove_device_class(&mut self, name: &str) {
+        Ledger::remove_device_class(self, name);
+    }
+
+    fn set_resource_claim(&mut self, claim: ResourceClaim) {
+        Ledger::set_resource_claim(self, claim);
+    }
+
+    fn remove_resource_claim(&mut self, namespace: &str, name: &str) {
+        Ledger::remove_resource_claim(self, namespace, name);
+    }
+
+    fn set_claim_template(&mut self, template: ResourceClaimTemplate) {
+        Ledger::set_claim_template(self, template);
+    }
+
+    fn remove_claim_template(&mut self, namespace: &str, name: &str) {
+        Ledger::remove_claim_template(self, namespace, name);
     }
 
     fn stale(&self, before: Moment) -> Vec<Stale> {

@@ -1,7 +1,7 @@
 //! Whether the watches are complete, and how old what they told is.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,11 +16,27 @@ pub enum Watched {
     Nodes,
     /// All pods of all namespaces and phases.
     Pods,
+    /// Devices that DRA drivers publish.
+    ResourceSlices,
+    /// Classes of such devices.
+    DeviceClasses,
+    /// Claims to such devices.
+    ResourceClaims,
+    /// What claims are made from.
+    ClaimTemplates,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 3] = [Self::Namespaces, Self::Nodes, Self::Pods];
+    pub const ALL: [Self; 7] = [
+        Self::Namespaces,
+        Self::Nodes,
+        Self::Pods,
+        Self::ResourceSlices,
+        Self::DeviceClasses,
+        Self::ResourceClaims,
+        Self::ClaimTemplates,
+    ];
 
     /// The word in logs and metrics: the plural of the API.
     #[must_use]
@@ -29,15 +45,46 @@ impl Watched {
             Self::Namespaces => "namespaces",
             Self::Nodes => "nodes",
             Self::Pods => "pods",
+            Self::ResourceSlices => "resourceslices",
+            Self::DeviceClasses => "deviceclasses",
+            Self::ResourceClaims => "resourceclaims",
+            Self::ClaimTemplates => "resourceclaimtemplates",
         }
     }
 
-    pub(super) const fn path(self) -> &'static str {
+    /// Where it is served: the versions that can be read, newest first.
+    pub(super) const fn paths(self) -> &'static [&'static str] {
         match self {
-            Self::Namespaces => "/api/v1/namespaces",
-            Self::Nodes => "/api/v1/nodes",
-            Self::Pods => "/api/v1/pods",
+            Self::Namespaces => &["/api/v1/namespaces"],
+            Self::Nodes => &["/api/v1/nodes"],
+            Self::Pods => &["/api/v1/pods"],
+            Self::ResourceSlices => &[
+                "/apis/resource.k8s.io/v1/resourceslices",
+                "/apis/resource.k8s.io/v1beta2/resourceslices",
+                "/apis/resource.k8s.io/v1beta1/resourceslices",
+            ],
+            Self::DeviceClasses => &[
+                "/apis/resource.k8s.io/v1/deviceclasses",
+                "/apis/resource.k8s.io/v1beta2/deviceclasses",
+                "/apis/resource.k8s.io/v1beta1/deviceclasses",
+            ],
+            Self::ResourceClaims => &[
+                "/apis/resource.k8s.io/v1/resourceclaims",
+                "/apis/resource.k8s.io/v1beta2/resourceclaims",
+                "/apis/resource.k8s.io/v1beta1/resourceclaims",
+            ],
+            Self::ClaimTemplates => &[
+                "/apis/resource.k8s.io/v1/resourceclaimtemplates",
+                "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
+                "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
+            ],
         }
+    }
+
+    /// Whether a cluster may do without it: dynamic resource allocation is newer than what else is watched, and a role
+    /// that was granted before may not name it.
+    pub(super) const fn is_optional(self) -> bool {
+        !matches!(self, Self::Namespaces | Self::Nodes | Self::Pods)
     }
 
     const fn bit(self) -> u8 {
@@ -51,15 +98,20 @@ impl fmt::Display for Watched {
     }
 }
 
+/// Why a list is not there, by what is watched.
+type Troubles = [Option<String>; Watched::ALL.len()];
+
 /// See the module. Cheap to read.
 #[derive(Debug)]
 pub struct Freshness {
     started: Instant,
     complete: watch::Sender<u8>,
-    heard: [AtomicU64; 3],
+    heard: [AtomicU64; Watched::ALL.len()],
+    /// What the cluster does without.
+    absent: AtomicU8,
     refresh: watch::Sender<u64>,
     /// Why the first list is not there, as far as it was tried.
-    trouble: Mutex<[Option<String>; 3]>,
+    trouble: Mutex<Troubles>,
 }
 
 impl Default for Freshness {
@@ -67,7 +119,8 @@ impl Default for Freshness {
         Self {
             started: Instant::now(),
             complete: watch::Sender::new(0),
-            heard: [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)],
+            heard: std::array::from_fn(|_| AtomicU64::new(0)),
+            absent: AtomicU8::new(0),
             refresh: watch::Sender::new(0),
             trouble: Mutex::default(),
         }
@@ -103,7 +156,7 @@ impl Freshness {
         self.waiting_for().into_iter().map(reason).collect()
     }
 
-    fn trouble(&self) -> MutexGuard<'_, [Option<String>; 3]> {
+    fn trouble(&self) -> MutexGuard<'_, Troubles> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,9 +178,13 @@ impl Freshness {
         let _ = complete.wait_for(|bits| bits & all == all).await;
     }
 
-    /// Time since this watch last told something, a bookmark included, or was connected.
+    /// Time since this watch last told something, a bookmark included, or was connected; zero for what the cluster does
+    /// without.
     #[must_use]
     pub fn age_of(&self, watched: Watched) -> Duration {
+        if self.absent.load(Ordering::Relaxed) & watched.bit() != 0 {
+            return Duration::ZERO;
+        }
         let heard = Duration::from_millis(self.heard[watched as usize].load(Ordering::Relaxed));
         self.started.elapsed().saturating_sub(heard)
     }
@@ -157,8 +214,20 @@ impl Freshness {
         self.heard[watched as usize].store(now, Ordering::Relaxed);
     }
 
+    /// Whether the list was complete once.
+    pub(super) fn is_complete(&self, watched: Watched) -> bool {
+        *self.complete.borrow() & watched.bit() != 0
+    }
+
+    /// The cluster does without this: nothing is waited for.
+    pub(super) fn does_without(&self, watched: Watched) {
+        self.completed(watched);
+        self.absent.fetch_or(watched.bit(), Ordering::Relaxed);
+    }
+
     pub(super) fn completed(&self, watched: Watched) {
         self.heard(watched);
+        self.absent.fetch_and(!watched.bit(), Ordering::Relaxed);
         self.complete.send_modify(|bits| *bits |= watched.bit());
     }
 }
@@ -188,10 +257,17 @@ mod tests {
             freshness.reasons(),
             [
                 "namespaces are not listed yet",
-                "pods cannot be listed (forbidden)"
+                "pods cannot be listed (forbidden)",
+                "resourceslices are not listed yet",
+                "deviceclasses are not listed yet",
+                "resourceclaims are not listed yet",
+                "resourceclaimtemplates are not listed yet"
             ]
         );
         freshness.completed(Watched::Pods);
+        for optional in Watched::ALL.into_iter().filter(|watched| watched.is_optional()) {
+            freshness.does_without(optional);
+        }
         assert_eq!(freshness.waiting_for(), [Watched::Namespaces]);
         assert!(!freshness.is_ready());
         freshness.wait_for(&[Watched::Nodes, Watched::Pods]).await;

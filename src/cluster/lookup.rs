@@ -164,6 +164,13 @@ impl LookUps {
             WorkloadKind::DaemonSet => ("apps", "v1", "daemonsets", "daemonset"),
             WorkloadKind::Job => ("batch", "v1", "jobs", "job"),
             WorkloadKind::CronJob => ("batch", "v1", "cronjobs", "cronjob"),
+            // Nobody asks for a scale of theirs.
+            WorkloadKind::Custom(kind) => {
+                return Err(LookUpError::Unreadable {
+                    what: described(kind.kind, namespace, name),
+                    reason: "objects of this kind are not looked up".to_owned(),
+                });
+            }
         };
         let path = namespaced(group, version, namespace, plural);
         let mut object: serde_json::Value = self.get(&path, singular, namespace, name).await?;

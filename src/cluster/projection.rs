@@ -184,10 +184,13 @@ pub(super) fn salvage(unreadable: &Unreadable) -> Option<Pod> {
         node_selector: read(&spec["nodeSelector"]).unwrap_or_default(),
         affinity: read(&spec["affinity"]).unwrap_or_default(),
         tolerations: read(&spec["tolerations"]).unwrap_or_default(),
+        resource_claims: read(&spec["resourceClaims"]).unwrap_or_default(),
         ..PodSpec::default()
     });
     let status = PodStatus {
         phase: text(&object["status"]["phase"]).to_owned(),
+        resource_claim_statuses: read(&object["status"]["resourceClaimStatuses"]).unwrap_or_default(),
+        container_statuses: read(&object["status"]["containerStatuses"]).unwrap_or_default(),
     };
     Some(Pod {
         metadata,

@@ -9,6 +9,8 @@ pub struct Timing {
     pub first_retry: Duration,
     /// Longest pause between two attempts.
     pub longest_retry: Duration,
+    /// Pause before an API that the cluster does not serve is asked for again.
+    pub absent_retry: Duration,
     /// How long a watch may say nothing before it is taken for dead. The API server sends a bookmark about once a
     /// minute, so this means that two were missed.
     pub silence: Duration,
@@ -48,6 +50,7 @@ impl Default for Timing {
         Self {
             first_retry: Duration::from_millis(500),
             longest_retry: Duration::from_secs(30),
+            absent_retry: Duration::from_mins(5),
             silence: Duration::from_secs(150),
             watch_seconds: 290,
             page: 500,

@@ -6,6 +6,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::http::HeaderValue;
@@ -69,6 +70,8 @@ enum Failure {
     Broken(#[from] std::io::Error),
     #[error("nothing was heard for {0:?}, not even a bookmark")]
     Silent(Duration),
+    #[error("the API server does not serve it")]
+    Absent,
     #[error("the API server ended it with code {code}: {message}")]
     Ended { code: u16, message: String },
 }
@@ -80,8 +83,18 @@ impl Failure {
             Self::Api(kube::Error::Api(status)) => status.code == 410,
             Self::Ended { code, .. } => *code == 410,
             Self::Unreadable(_) | Self::NoVersion => true,
-            Self::Api(_) | Self::NoAnswer(_) | Self::Broken(_) | Self::Silent(_) => false,
+            Self::Api(_) | Self::NoAnswer(_) | Self::Broken(_) | Self::Silent(_) | Self::Absent => false,
         }
+    }
+
+    /// Whether there is nothing to be followed at that path.
+    fn is_absent(&self) -> bool {
+        matches!(self, Self::Absent)
+            || matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 404)
+    }
+
+    fn is_forbidden(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.code == 403)
     }
 
     /// The label in the metric.
@@ -91,6 +104,7 @@ impl Failure {
             Self::Api(kube::Error::Api(status)) if matches!(status.code, 401 | 403) => "forbidden",
             Self::Api(kube::Error::Api(_)) | Self::Ended { .. } => "refused",
             Self::Api(_) | Self::Broken(_) => "connection",
+            Self::Absent => "absent",
             Self::NoAnswer(_) | Self::Silent(_) => "silent",
             Self::Unreadable(_) | Self::NoVersion => "unreadable",
         }
@@ -116,9 +130,48 @@ pub(super) struct Follower {
     pub(super) freshness: Arc<Freshness>,
     pub(super) metrics: Metrics,
     pub(super) timing: Timing,
+    /// Which of the paths is followed.
+    pub(super) path: AtomicUsize,
 }
 
 impl Follower {
+    fn path(&self) -> &'static str {
+        let paths = self.watched.paths();
+        let at = self.path.load(Ordering::Relaxed);
+        paths.get(at).or(paths.first()).copied().unwrap_or_default()
+    }
+
+    /// Lists under the first path that is served.
+    async fn list_any<F: Fold>(&self, fold: &mut F) -> Result<String, Failure> {
+        let paths = self.watched.paths().len();
+        for at in 0..paths {
+            self.path.store(at, Ordering::Relaxed);
+            match self.list(fold).await {
+                Err(failure) if failure.is_absent() && self.watched.is_optional() => {}
+                listed => return listed,
+            }
+        }
+        Err(Failure::Absent)
+    }
+
+    /// A cluster without this API has no such objects; one whose role forbids to read them is judged without.
+    async fn do_without<F: Fold>(&self, fold: &mut F, failure: &Failure) -> bool {
+        if !self.watched.is_optional() {
+            return false;
+        }
+        if failure.is_absent() {
+            fold.complete().await;
+            self.freshness.does_without(self.watched);
+            debug!(watch = %self.watched, "the API server does not serve it: there is none");
+            sleep(self.timing.absent_retry).await;
+            return true;
+        }
+        if failure.is_forbidden() && !self.freshness.is_complete(self.watched) {
+            self.freshness.does_without(self.watched);
+        }
+        false
+    }
+
     /// Follows the resource for good.
     pub(super) async fn follow<F: Fold>(self, fold: &mut F) {
         let mut backoff = Backoff::new(self.timing.first_retry, self.timing.longest_retry);
@@ -129,9 +182,12 @@ impl Follower {
         loop {
             let from = match version.take() {
                 Some(from) => from,
-                None => match self.list(fold).await {
+                None => match self.list_any(fold).await {
                     Ok(from) => from,
                     Err(failure) => {
+                        if self.do_without(fold, &failure).await {
+                            continue;
+                        }
                         self.pause(&mut backoff, "list", &failure).await;
                         continue;
                     }
@@ -163,6 +219,7 @@ impl Follower {
                     }
                     version = Some(at);
                 }
+                Err(failure) if failure.is_absent() && self.watched.is_optional() => {}
                 Err(failure) if failure.is_desync() => {
                     backoff.succeeded();
                     self.pause(&mut gone, "watch", &failure).await;
@@ -197,7 +254,7 @@ impl Follower {
 
     /// Reads the whole list and returns the version to watch from.
     async fn list<F: Fold>(&self, fold: &mut F) -> Result<String, Failure> {
-        let request = Request::new(self.watched.path());
+        let request = Request::new(self.path());
         let mut parameters = ListParams::default().limit(self.timing.page);
         let mut count = 0;
         fold.begin();
@@ -234,7 +291,7 @@ impl Follower {
         refreshes: &mut tokio::sync::watch::Receiver<u64>,
     ) -> Result<End, Failure> {
         let parameters = WatchParams::default().timeout(self.timing.watch_seconds);
-        let mut call = Request::new(self.watched.path())
+        let mut call = Request::new(self.path())
             .watch(&parameters, version)
             .map_err(kube::Error::BuildRequest)?;
         call.headers_mut()

@@ -5,24 +5,20 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::Question;
-use super::fixes::{Passes, operation, template_pointer, told};
+use super::fixes::{Passes, operation, told};
 use crate::demand::Demand;
 use crate::demand::access::{Access, Reach};
-use crate::finding::{Code, FieldPath, Finding, Fix, Severity};
+use crate::finding::{Code, Finding, Fix, Severity};
 
 /// The codes of this range.
 const CODES: [Code; 4] = [Code::Vg501, Code::Vg502, Code::Vg503, Code::Vg504];
 /// The resource that is proposed to somebody who asks for none.
 const RESOURCE: &str = "nvidia.com/gpu";
 
-/// What the demand says of it, at the paths of the object. Severities come from the policy already.
-pub(super) fn findings(demand: &Demand, template: &FieldPath) -> Vec<Finding> {
+/// What the demand says of it, at the paths of the pod. Severities come from the policy already.
+pub(super) fn findings(demand: &Demand) -> impl Iterator<Item = Finding> {
     let told = demand.access.iter().flat_map(|access| &access.findings);
-    told.map(|finding| Finding {
-        path: template.field(finding.path.as_str()),
-        ..finding.clone()
-    })
-    .collect()
+    told.cloned()
 }
 
 /// What is only guessed refuses nobody who asked for nothing: it is told, and counted where the pod comes to stand.
@@ -86,20 +82,13 @@ fn asking(
     if outcome.is_refused() {
         return None;
     }
-    let base = format!("{}{}", template_pointer(question), access.claim.pointer);
+    let resources = format!("{}/resources", access.claim.pointer);
+    let resources = question.workload.pointer(&resources)?;
     let count = json!(slots.to_string());
     let patch = match access.limits {
-        (true, _) => operation("add", &format!("{base}/resources/limits/nvidia.com~1gpu"), &count),
-        (false, true) => operation(
-            "add",
-            &format!("{base}/resources/limits"),
-            &json!({RESOURCE: count}),
-        ),
-        (false, false) => operation(
-            "add",
-            &format!("{base}/resources"),
-            &json!({"limits": {RESOURCE: count}}),
-        ),
+        (true, _) => operation("add", &format!("{resources}/limits/nvidia.com~1gpu"), &count),
+        (false, true) => operation("add", &format!("{resources}/limits"), &json!({RESOURCE: count})),
+        (false, false) => operation("add", &resources, &json!({"limits": {RESOURCE: count}})),
     }?;
     let title = format!(
         "ask for {slots} of {RESOURCE} in container {}",
@@ -126,7 +115,7 @@ fn shutting_out(
         return None;
     }
     let op = if closing.replaces { "replace" } else { "add" };
-    let pointer = format!("{}{}", template_pointer(question), closing.pointer);
+    let pointer = question.workload.pointer(&closing.pointer)?;
     let title = format!(
         "set NVIDIA_VISIBLE_DEVICES to void in container {}",
         access.claim.container

@@ -9,12 +9,12 @@ use crate::demand::{Demand, Hold, Standing};
 use crate::device::{DeviceKind, Pool};
 use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
 use crate::ledger::Ledger;
-use crate::ledger::devices::{DeviceView, HolderView, meeting};
+use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
 use crate::ledger::room::Fits;
 use crate::ledger::search::Overlay;
 use crate::placement::candidates::{Fit, node_matches};
-use crate::policy::{Evidence, Messages};
+use crate::policy::Messages;
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
@@ -22,14 +22,13 @@ use crate::workload::pod::PodSpec;
 pub(super) type Own = BTreeSet<(Arc<str>, Arc<str>)>;
 
 /// Everybody else on a pool, largest share first, and the requests that may meet on one device.
-pub(super) fn others<'v>(view: &'v DeviceView, pool: &Pool, own: &Own) -> (Vec<&'v HolderView>, Mib) {
+pub(super) fn others<'v>(view: &'v DeviceView, own: &Own) -> (Vec<&'v HolderView>, Mib) {
     let others: Vec<&HolderView> = view
         .holders
         .iter()
         .filter(|holder| own.is_empty() || !own.contains(&(holder.namespace.clone(), holder.name.clone())))
         .collect();
-    let requests = others.iter().map(|holder| (holder.request, holder.everywhere));
-    let promised = meeting(pool, requests).sum();
+    let promised = view.meeting(others.iter().map(|holder| holder.meets()).collect(), 0);
     (others, promised)
 }
 
@@ -147,7 +146,7 @@ impl Closest<'_> {
             }
             (Some(_), Some(pool)) if self.fits.memory => self.no_slot(demand, pool),
             (Some(view), Some(pool)) => {
-                let (others, promised) = others(view, pool, own);
+                let (others, promised) = others(view, own);
                 let held = Held {
                     others,
                     promised,
@@ -210,6 +209,13 @@ impl Closest<'_> {
         .number("tenants", Number::Count(u64::try_from(foreign.len()).unwrap_or(u64::MAX)));
         if pool.devices == 1 {
             return finding;
+        }
+        let is_seen = |holder: &HolderView| !holder.devices.is_empty();
+        if demand.asks() && view.holders.iter().all(is_seen) {
+            return finding.detail(
+                "the device of each holder is known; the pod itself may get any device with a free slot, so one with a \
+                 foreign holder closes the node",
+            );
         }
         finding.detail(format!(
             "nothing tells on which of the node's {} devices a holder stands, so one foreign holder closes the node",
@@ -302,7 +308,7 @@ impl Closest<'_> {
                 );
             }
         }
-        finding = finding.detail(evidence(pool));
+        finding = finding.detail(evidence(pool, &held.others));
         finding.holders = held
             .others
             .iter()
@@ -450,10 +456,27 @@ fn holder_ref(holder: &HolderView, namespace: &str, messages: &Messages) -> Hold
 }
 
 /// How the device is known, and what would let more be admitted.
-pub(super) fn evidence(pool: &Pool) -> String {
+fn evidence(pool: &Pool, others: &[&HolderView]) -> String {
     let slots = pool.sharing.slots_per_device();
     if pool.devices == 1 {
         return "evidence: the node has one such device, so the sum is exact".to_owned();
+    }
+    let on_one = || others.iter().filter(|holder| !holder.everywhere);
+    let unseen = on_one().filter(|holder| holder.devices.is_empty()).count();
+    let seen = on_one().count() - unseen;
+    if seen > 0 && unseen == 0 {
+        return format!(
+            "evidence observed: the device of each of the {seen} holders is known; the pod itself may get any device \
+             with a free slot, so it must fit on the fullest of those",
+        );
+    }
+    if seen > 0 {
+        return format!(
+            "evidence any: the device of {seen} of the {} holders is known; any other may stand on each of the node's {} \
+             devices that has a free slot ({slots} slots each)",
+            others.len(),
+            pool.devices
+        );
     }
     format!(
         "evidence any: nothing tells on which of the node's {} devices a holder stands, so the {slots} largest of them \
@@ -461,13 +484,4 @@ pub(super) fn evidence(pool: &Pool) -> String {
          more in",
         pool.devices
     )
-}
-
-/// How good the evidence for a pool is.
-pub(super) fn grade(pool: &Pool) -> Evidence {
-    if pool.devices == 1 || !pool.sharing.is_shared() {
-        Evidence::Observed
-    } else {
-        Evidence::Any
-    }
 }

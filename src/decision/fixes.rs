@@ -8,25 +8,24 @@ use serde_json::json;
 
 use super::survey::Survey;
 use super::{Question, access};
-use crate::demand::{Amount, Claim, Demand, weigh};
+use crate::demand::{Claim, Demand, weigh};
 use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
 use crate::ledger::search::Overlay;
 use crate::ledger::{Ledger, constraints};
 use crate::policy::Mode;
-use crate::units::{Fraction, Share};
+use crate::units::Share;
 use crate::workload::pod::{QuantityText, Resources};
 
+mod clients;
 mod fit;
+mod fraction;
 mod slices;
 
-/// Fractions are proposed in steps of a thousandth.
-const STEP_PPM: u32 = 1_000;
-/// A smaller part of a device is no use to any engine, so it is not proposed.
-const LEAST_USEFUL: Share = Share::from_ppm(20_000);
+pub(super) use fraction::{largest_between, largest_fraction};
 
 /// Codes that another fraction may answer.
-const BY_FRACTION: [Code; 6] = [
+pub(super) const BY_FRACTION: [Code; 6] = [
     Code::Vg101,
     Code::Vg102,
     Code::Vg201,
@@ -36,7 +35,7 @@ const BY_FRACTION: [Code; 6] = [
 ];
 
 /// What becomes of an object with a changed demand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// It is refused, or finds no place.
     Refused,
@@ -68,10 +67,23 @@ impl Outcome {
 /// What is tried with a changed demand: what would become of the object with it.
 pub(super) type Passes<'p> = &'p dyn Fn(&Arc<Demand>) -> Outcome;
 
+/// The same with one demand for each template of the object.
+pub(super) type AllPass<'p> = &'p dyn Fn(&[Arc<Demand>]) -> Outcome;
+
+/// One template of an object (or a pod) whose demand may be changed.
+#[derive(Clone, Copy)]
+pub(super) struct Changeable<'a> {
+    pub(super) question: &'a Question,
+    pub(super) demand: &'a Arc<Demand>,
+    pub(super) survey: &'a Survey<'a>,
+    /// What is said of it.
+    pub(super) findings: &'a [Finding],
+}
+
 /// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
     question: &Question,
-    demand: &Demand,
+    demand: &Arc<Demand>,
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
@@ -88,7 +100,7 @@ pub(super) fn for_pod(
             &pod.metadata.labels,
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
-        let has_place = !refused(question, changed, &survey)
+        let has_place = !refused(changed, &survey)
             && (!survey.takes_shared()
                 || overlay
                     .find(&survey.ask(spec.clone()), &BTreeSet::new())
@@ -100,23 +112,27 @@ pub(super) fn for_pod(
         }
     };
     access::propose(question, demand, findings, &passes);
-    let fixes = for_errors(question, demand, survey, findings, &passes);
+    let changeable = Changeable {
+        question,
+        demand,
+        survey,
+        findings,
+    };
+    let all_pass = |changed: &[Arc<Demand>]| changed.first().map_or(Outcome::Refused, &passes);
+    let fixes = for_errors(&[changeable], &all_pass);
     attach(findings, fixes, survey);
 }
 
 /// Changes that answer every error at once.
-pub(super) fn for_errors(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-    findings: &[Finding],
-    passes: Passes<'_>,
-) -> Vec<Fix> {
-    let errors: Vec<Code> = findings
-        .iter()
-        .filter(|finding| finding.severity == Severity::Error)
-        .map(|finding| finding.code)
-        .collect();
+pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<Fix> {
+    let errors_of = |part: &Changeable<'_>| -> Vec<Code> {
+        let errors = part.findings.iter();
+        errors
+            .filter(|finding| finding.severity == Severity::Error)
+            .map(|finding| finding.code)
+            .collect()
+    };
+    let errors: Vec<Code> = parts.iter().flat_map(errors_of).collect();
     if errors.is_empty() {
         return Vec::new();
     }
@@ -126,23 +142,52 @@ pub(super) fn for_errors(
         let chosen = errors
             .iter()
             .all(|code| matches!(code, Code::Vg201 | Code::Vg202 | Code::Vg401));
-        let most = if chosen { Share::WHOLE } else { survey.fair_share() };
-        fixes.extend(largest_fraction(question, demand, survey, most, passes));
+        let fair = parts.iter().map(|part| part.survey.fair_share()).min();
+        let most = if chosen { None } else { fair }.unwrap_or(Share::WHOLE);
+        fixes.extend(largest_fraction(parts, most, passes));
     }
+    // The other changes are made to one template.
+    let mut refused = parts
+        .iter()
+        .enumerate()
+        .filter(|(_, part)| !errors_of(part).is_empty());
+    let (Some((index, part)), None) = (refused.next(), refused.next()) else {
+        return fixes;
+    };
+    let passes = |changed: &Arc<Demand>| {
+        let mut all: Vec<Arc<Demand>> = parts.iter().map(|part| part.demand.clone()).collect();
+        if let Some(demand) = all.get_mut(index) {
+            *demand = changed.clone();
+        }
+        passes(&all)
+    };
+    let (question, demand) = (part.question, part.demand);
     if errors.iter().all(|code| weigh::fit::CODES.contains(code)) {
-        fixes.extend(fit::for_fit(question, demand, survey, passes));
+        fixes.extend(fit::for_fit(question, demand, part.survey, &passes));
     }
     if errors.iter().all(|code| *code == Code::Vg105) {
-        fixes.extend(as_many_slots(question, demand, passes));
+        fixes.extend(as_many_slots(question, demand, &passes));
     }
     if errors
         .iter()
         .all(|code| matches!(code, Code::Vg402 | Code::Vg305))
     {
-        fixes.extend(one_slot(question, demand, passes));
+        fixes.extend(one_slot(question, demand, &passes));
     }
     if errors.iter().all(|code| slices::CODES.contains(code)) {
-        fixes.extend(slices::for_slices(question, demand, survey, findings, passes));
+        fixes.extend(slices::for_slices(
+            question,
+            demand,
+            part.survey,
+            part.findings,
+            &passes,
+        ));
+    }
+    if errors.iter().all(|code| *code == Code::Vg401) {
+        fixes.extend(clients::larger_limit(question, demand, part.survey, &passes));
+    }
+    if errors.iter().all(|code| *code == Code::Vg403) {
+        fixes.extend(clients::without_mount(question, demand, &passes));
     }
     fixes
 }
@@ -166,7 +211,7 @@ pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<
 }
 
 /// Whether a demand is refused before anybody looks for room.
-pub(super) fn refused(question: &Question, demand: &Demand, survey: &Survey<'_>) -> bool {
+pub(super) fn refused(demand: &Demand, survey: &Survey<'_>) -> bool {
     let policy = survey.policy();
     let by_access = demand.access.iter().flat_map(|access| &access.findings);
     let by_itself = demand
@@ -178,131 +223,9 @@ pub(super) fn refused(question: &Question, demand: &Demand, survey: &Survey<'_>)
             .any(|finding| finding.severity == Severity::Error);
     by_itself
         || survey
-            .findings(demand, &question.workload.template)
+            .findings(demand)
             .iter()
             .any(|finding| finding.severity == Severity::Error)
-}
-
-/// One text of the object that holds a fraction, written anew.
-struct Rewrite {
-    container: String,
-    /// JSON pointer below the pod.
-    pointer: String,
-    edit: OptionEdit,
-    /// Whether somebody had chosen the fraction that it replaces.
-    chosen: bool,
-}
-
-/// The demand with every fraction above `most` brought down to it, and what would be written for that. `None` where
-/// nothing can be written, or where two engines stand in the same text.
-fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
-    let mut changed = demand.clone();
-    let mut rewrites: Vec<Rewrite> = Vec::new();
-    let mut answered = Vec::new();
-    for claim in &mut changed.claims {
-        for part in &mut claim.parts {
-            let chosen = match &part.amount {
-                Amount::OfTotal { fraction, by_default } => {
-                    if !by_default && fraction.share() <= most.share() {
-                        continue;
-                    }
-                    !by_default
-                }
-                Amount::Unknown {
-                    code: Code::Vg101 | Code::Vg102,
-                    ..
-                } => false,
-                Amount::Unknown { .. }
-                | Amount::Absolute(_)
-                | Amount::Estimated { .. }
-                | Amount::Uncapped { .. } => continue,
-            };
-            let Some(edit) = part.edit.clone() else { continue };
-            part.amount = Amount::OfTotal {
-                fraction: most.clone(),
-                by_default: false,
-            };
-            answered.push(part.path.clone());
-            let pointer = format!("{}{}", claim.pointer, edit.pointer);
-            match rewrites.iter().find(|other| other.pointer == pointer) {
-                // A container that asks for two resources stands here twice.
-                Some(same) if same.edit == edit => {}
-                Some(_) => return None,
-                None => rewrites.push(Rewrite {
-                    container: claim.container.clone(),
-                    pointer,
-                    edit,
-                    chosen,
-                }),
-            }
-        }
-    }
-    changed
-        .findings
-        .retain(|finding| finding.code != Code::Vg101 || !answered.contains(&finding.path));
-    (!rewrites.is_empty()).then_some((changed, rewrites))
-}
-
-/// The largest fraction, in thousandths and at most `most`, with which the object passes: no container takes more.
-pub(super) fn largest_fraction(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-    most: Share,
-    passes: Passes<'_>,
-) -> Option<Fix> {
-    let at = |thousandths: u32| Fraction::from_ppm(thousandths * STEP_PPM);
-    let outcome = |thousandths: u32| {
-        at(thousandths)
-            .and_then(|fraction| capped(demand, &fraction))
-            .map_or(Outcome::Refused, |(changed, _)| passes(&Arc::new(changed)))
-    };
-    let fits = |thousandths: u32| !outcome(thousandths).is_refused();
-    // From the least with which the models may fit, what passes at a fraction passes at any smaller one, so the border is
-    // found by halving. Above the largest fraction of the object nothing would be written, and as it is it does not pass.
-    let least = LEAST_USEFUL.max(fit::least_fraction(demand, survey));
-    let least = u32::try_from(least.ppm().div_ceil(u64::from(STEP_PPM))).unwrap_or(1);
-    let (mut low, mut high) = (
-        least,
-        u32::try_from(most.ppm() / u64::from(STEP_PPM)).unwrap_or(1_000),
-    );
-    if low > high || !fits(low) {
-        return None;
-    }
-    while low < high {
-        let middle = (low + high).div_ceil(2);
-        if fits(middle) {
-            low = middle;
-        } else {
-            high = middle - 1;
-        }
-    }
-    let fraction = at(low)?;
-    let (_, rewrites) = capped(demand, &fraction)?;
-    let base = template_pointer(question);
-    let mut patch = Vec::with_capacity(rewrites.len());
-    for Rewrite { pointer, edit, .. } in &rewrites {
-        patch.push(written(edit, &format!("{base}{pointer}"), fraction.text())?);
-    }
-    let verb = if rewrites.iter().all(|rewrite| rewrite.chosen) {
-        "lower"
-    } else {
-        "set"
-    };
-    let title = match rewrites.as_slice() {
-        [one] => format!(
-            "{verb} the memory fraction of container {} to {fraction}",
-            one.container
-        ),
-        several => {
-            let names: Vec<&str> = several.iter().map(|rewrite| rewrite.container.as_str()).collect();
-            format!(
-                "{verb} the memory fractions of containers {} to {fraction} each",
-                names.join(", ")
-            )
-        }
-    };
-    Some(told(title, patch, outcome(low)))
 }
 
 /// A proposal, which says so where it only may help.
@@ -315,7 +238,7 @@ pub(super) fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) 
 }
 
 /// The operation that writes a value at the pointer of an edit.
-fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
+pub(super) fn written(edit: &OptionEdit, pointer: &str, value: &str) -> Option<PatchOperation> {
     let word = format!("{}{value}{}", edit.before, edit.after);
     // Where there is no list yet, the operation makes one.
     let makes_list = edit.add && (edit.pointer == "/args" || edit.pointer == "/command");
@@ -368,7 +291,9 @@ fn slots_patch(
     slots: u32,
 ) -> Option<Vec<PatchOperation>> {
     let key = |resource: &str| resource.replace('~', "~0").replace('/', "~1");
-    let base = format!("{}{}/resources", template_pointer(question), claim.pointer);
+    let base = question
+        .workload
+        .pointer(&format!("{}/resources", claim.pointer))?;
     let value = json!(slots.to_string());
     let spec = &question.workload.pod.spec;
     let asked_in = |list: fn(&Resources) -> &BTreeMap<String, QuantityText>| {
@@ -397,16 +322,6 @@ fn slots_patch(
         )?);
     }
     Some(patch)
-}
-
-/// JSON pointer of the pod template in the object.
-pub(super) fn template_pointer(question: &Question) -> String {
-    let template = question.workload.template.as_str();
-    if template.is_empty() {
-        String::new()
-    } else {
-        format!("/{}", template.replace('.', "/"))
-    }
 }
 
 /// One RFC 6902 operation; `None` only for a pointer that is not one.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::budget::{self, Own, closest};
+use super::claims;
+use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
@@ -11,10 +13,9 @@ use super::{
     tell_changed_defaults,
 };
 use crate::demand::weigh::under;
-use crate::demand::{Demand, Standing};
-use crate::device::Pool;
+use crate::demand::{Demand, Hold, Standing};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
-use crate::ledger::devices::meeting;
+use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
 use crate::units::{Mib, Share};
@@ -39,7 +40,6 @@ pub(super) fn judge(
     );
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
-    let template = FieldPath::default();
     verdict.findings.extend(
         demand
             .findings
@@ -47,10 +47,12 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| under(&policy, finding)),
     );
-    verdict.findings.extend(access::findings(demand, &template));
-    let of_kind = survey.findings(demand, &template);
+    verdict.findings.extend(access::findings(demand));
+    let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
+    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;
     if !is_update
@@ -60,11 +62,11 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    let raised = !is_update || old.is_none_or(|old| raises(question, old, demand, ledger));
+    let raised =
+        !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node);
+    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
-    let object = &question.workload.object;
     let (overlay, own) = without_itself(question, ledger);
     let mut place = None;
     let mut moves = Vec::new();
@@ -78,25 +80,11 @@ pub(super) fn judge(
             }
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
             Sought::Full => {
-                if let Some(closest) = closest(&survey, ledger, &overlay, &spec) {
-                    let namespace = &object.namespace;
-                    let mut finding = closest.finding(demand, ledger, namespace, &policy.messages, &own);
-                    access::soften(demand, &mut finding);
-                    if finding.code == Code::Vg201 {
-                        finding.details.extend(unmodelled(&pod.spec));
-                    }
-                    if survey.takes_exclusive() {
-                        finding = finding.detail(
-                            "nodes that do not share their devices would take it too and have none free: with a node \
-                             selector for those it waits for one",
-                        );
-                    }
-                    // A guess that finds no room is told and let through; it counts where it comes to stand.
-                    if !demand.is_guessed() {
-                        place = Some(closest.node().clone());
-                    }
-                    verdict.findings.push(finding);
-                }
+                let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
+                let (closest, finding) = told.unzip();
+                // A guess that finds no room is told and let through; it counts where it comes to stand.
+                place = closest.filter(|_| !demand.is_guessed());
+                verdict.findings.extend(finding);
             }
         }
     }
@@ -105,27 +93,25 @@ pub(super) fn judge(
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
-        let beside = Beside::of(&survey, ledger, &own, &template);
-        beside.tell(demand, &[(place.clone(), 1)], &mut verdict.findings);
+        tell_of_neighbours(
+            question,
+            demand,
+            &survey,
+            (ledger, &own, place),
+            &mut verdict.findings,
+        );
     }
     let shared_place = place.is_some() && survey.takes_shared();
+    verdict.placement.extend(by_claims.placement);
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
-    if !question.dry_run && (shared_place || is_update && raised) {
-        verdict.reservation = Some(Reservation {
-            uid: pod.metadata.uid.clone(),
-            namespace: question.workload.object.namespace.clone(),
-            name: name_of(pod),
-            labels: pod.metadata.labels.clone(),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
-            demand: demand.clone().without_loads(),
-            constraints: spec.clone(),
-            place,
-            moves,
-        });
+    if !question.dry_run && (shared_place || by_claims.is_named || is_update && raised) {
+        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
     }
     if may_deny {
-        fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        // What is tried is tried against slots alone; what answers claims was found with them.
+        if !by_claims.refused {
+            fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+        }
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
@@ -146,6 +132,75 @@ fn without_itself<'l>(question: &Question, ledger: &'l Ledger) -> (Overlay<'l>, 
         own.insert((holder.namespace.clone(), holder.name.clone()));
     }
     (overlay, own)
+}
+
+/// The node that comes closest to taking a pod for which every device is full, and why it does not.
+fn full(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, overlay, own): (&Ledger, &Overlay<'_>, &Own),
+    spec: &Arc<PodSpec>,
+) -> Option<(Arc<str>, Finding)> {
+    let closest = closest(survey, ledger, overlay, spec)?;
+    let workload = &question.workload;
+    let messages = &survey.policy().messages;
+    let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
+    access::soften(demand, &mut finding);
+    if finding.code == Code::Vg201 {
+        finding.details.extend(unmodelled(&workload.pod.spec));
+    }
+    if survey.takes_exclusive() {
+        finding = finding.detail(
+            "nodes that do not share their devices would take it too and have none free: with a node selector for those \
+             it waits for one",
+        );
+    }
+    Some((closest.node().clone(), finding))
+}
+
+/// What the pod holds until it is seen, at the place that was found and with the pods that move for it.
+pub(super) fn reservation(
+    question: &Question,
+    demand: &Arc<Demand>,
+    constraints: Arc<PodSpec>,
+    place: Option<Arc<str>>,
+    moves: Vec<(Arc<str>, Arc<str>)>,
+) -> Reservation {
+    let pod = &question.workload.pod;
+    Reservation {
+        uid: pod.metadata.uid.clone(),
+        namespace: question.workload.object.namespace.clone(),
+        name: name_of(pod),
+        labels: pod.metadata.labels.clone(),
+        workload: top_workload(pod),
+        controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+        demand: demand.clone().without_loads(),
+        constraints,
+        place,
+        moves,
+    }
+}
+
+/// What others on the node that was found mean for the pod.
+fn tell_of_neighbours(
+    question: &Question,
+    demand: &Demand,
+    survey: &Survey<'_>,
+    (ledger, own, place): (&Ledger, &Own, &Arc<str>),
+    findings: &mut Vec<Finding>,
+) {
+    let policy = survey.policy();
+    let beside = Beside::of(survey, ledger, own, &question.workload);
+    beside.tell(demand, &[(place.clone(), 1)], findings);
+    let users = Users {
+        survey,
+        ledger,
+        own,
+        namespace: &question.workload.object.namespace,
+        messages: &policy.messages,
+    };
+    findings.extend(users.findings(demand, std::slice::from_ref(place), policy));
 }
 
 /// Only files have pods without a name. Two of one prefix are two pods.
@@ -245,7 +300,7 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     if old == new {
         return false;
     }
-    if newly_unreadable(old, new) {
+    if newly_unreadable(std::iter::once(old), std::iter::once(new)) {
         return true;
     }
     let labels = &question.workload.pod.metadata.labels;
@@ -262,31 +317,20 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(
-    ledger: &Ledger,
-    place: &Arc<str>,
-    index: usize,
-    pool: &Pool,
-    several: &Standing,
-    own: &Own,
-) -> Mib {
-    let everywhere = several.everywhere.iter().map(|hold| (hold, true));
-    let mut requests: Vec<_> = everywhere
-        .chain(several.holds.iter().map(|hold| (hold, false)))
-        .map(|(hold, everywhere)| (hold.share, hold.request, everywhere))
-        .collect();
-    if let Some(view) = ledger.devices_of(place).get(index) {
-        let (others, _) = budget::others(view, pool, own);
-        let others = others.iter();
-        requests.extend(others.map(|holder| (holder.share, holder.request, holder.everywhere)));
-    }
-    requests.sort_unstable_by(|a, b| b.cmp(a));
-    let requests = requests.into_iter();
-    meeting(
-        pool,
-        requests.map(|(_, request, everywhere)| (request, everywhere)),
-    )
-    .sum()
+fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
+    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+        return several.request();
+    };
+    let (others, _) = budget::others(&view, own);
+    let meets = |hold: &Hold, everywhere| Meets {
+        weight: hold.share.ppm(),
+        amount: hold.request,
+        devices: &[],
+        everywhere,
+    };
+    let new = several.holds.iter().map(|hold| meets(hold, false));
+    let new = new.chain(several.everywhere.iter().map(|hold| meets(hold, true)));
+    view.meeting(others.iter().map(|holder| holder.meets()).chain(new).collect(), 0)
 }
 
 /// The pools of a node as they are with so many such pods on it.
@@ -314,7 +358,7 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, pool, &several, own)
+                    meeting_requests(ledger, place, index, &several, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -327,7 +371,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: budget::grade(pool),
+                evidence: overlay.grade(place, entry, index),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

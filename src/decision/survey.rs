@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::clients;
 use crate::demand::Demand;
 use crate::demand::weigh::{Weighed, fit};
 use crate::device::{DeviceKind, FactNote, Pool};
@@ -239,7 +240,8 @@ impl<'a> Survey<'a> {
     }
 
     /// What speaks against every node, and what to know about the rest. Empty of errors where a place may be sought.
-    pub(super) fn findings(&self, demand: &Demand, template: &FieldPath) -> Vec<Finding> {
+    /// Their paths are those of the pod.
+    pub(super) fn findings(&self, demand: &Demand) -> Vec<Finding> {
         let mut findings = Vec::new();
         let asks = demand.asks();
         if !asks && self.accepting.is_empty() && self.refusing.is_empty() {
@@ -266,13 +268,9 @@ impl<'a> Survey<'a> {
                     finding.clone().with_severity(finding.severity.min(severity))
                 }));
             }
+            findings.extend(clients::without_effect(demand, &self.accepting));
             findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
-        }
-        for finding in &mut findings {
-            if !template.as_str().is_empty() {
-                finding.path = template.field(finding.path.as_str());
-            }
         }
         findings
     }
@@ -367,6 +365,7 @@ impl<'a> Survey<'a> {
     }
 }
 
+/// A resource that a DeviceClass stands for shows in no capacity, so no node's lack of it says anything.
 fn lacks_size(pool: &Pool) -> bool {
     pool.sharing.is_shared() && pool.total.is_none()
 }

@@ -7,33 +7,33 @@ use super::survey::Survey;
 use crate::demand::weigh::whole_device;
 use crate::demand::{Claim, Demand, Standing};
 use crate::device::Pool;
-use crate::finding::{Code, FieldPath, Finding};
+use crate::finding::{Code, Finding};
 use crate::ledger::Ledger;
-use crate::ledger::devices::{DeviceView, HolderView};
-use crate::ledger::room::may_meet;
+use crate::ledger::devices::{DeviceView, Meets};
 use crate::units::Mib;
+use crate::workload::Workload;
 
 /// What is known of the nodes that the pods would stand on.
 pub(super) struct Beside<'a> {
     survey: &'a Survey<'a>,
     ledger: &'a Ledger,
     own: &'a Own,
-    template: &'a FieldPath,
+    workload: &'a Workload,
 }
 
 impl<'a> Beside<'a> {
-    /// `own` are pods that are not counted; `template` is where the pod lies in the object.
+    /// `own` are pods that are not counted; `workload` knows where the pod's fields lie in the object.
     pub(super) fn of(
         survey: &'a Survey<'a>,
         ledger: &'a Ledger,
         own: &'a Own,
-        template: &'a FieldPath,
+        workload: &'a Workload,
     ) -> Self {
         Self {
             survey,
             ledger,
             own,
-            template,
+            workload,
         }
     }
 
@@ -48,7 +48,7 @@ impl<'a> Beside<'a> {
                 continue;
             };
             for (part, fraction) in whole_device::engines(claim, pool) {
-                let path = self.template.field(part.path.as_str());
+                let path = self.workload.located(&part.path);
                 let is_told = |finding: &Finding| finding.code == Code::Vg208 && finding.path == path;
                 let Some(usual) = findings.iter().find(|finding| is_told(finding)) else {
                     continue;
@@ -83,7 +83,7 @@ impl<'a> Beside<'a> {
                 if pool.resource != claim.resource || !pool.sharing.is_shared() {
                     continue;
                 }
-                let held = self.held(claim, pool, &standing.times(*pods), view);
+                let held = self.held(claim, &standing.times(*pods), view);
                 if held > fullest.map_or(Mib::ZERO, |(_, _, most)| most) {
                     fullest = Some((node, pool, held));
                 }
@@ -93,23 +93,28 @@ impl<'a> Beside<'a> {
     }
 
     /// The most that may be held on one device beside one rank of the claim, overheads included.
-    fn held(&self, claim: &Claim, pool: &Pool, standing: &Standing, view: &DeviceView) -> Mib {
+    fn held(&self, claim: &Claim, standing: &Standing, view: &DeviceView) -> Mib {
         let itself = standing
             .holds
             .iter()
             .position(|hold| hold.container == claim.container && hold.rank == 0);
+        let meets = |weight: Mib, devices, everywhere| Meets {
+            weight: weight.get(),
+            amount: weight,
+            devices,
+            everywhere,
+        };
         let with_it = standing.holds.iter().enumerate();
-        let mut held: Vec<Mib> = with_it
+        let with_it = with_it
             .filter(|(index, _)| Some(*index) != itself)
-            .map(|(_, hold)| hold.request.plus(hold.overhead))
-            .collect();
-        let (others, _) = budget::others(view, pool, self.own);
-        let takes = |holder: &HolderView| holder.request.plus(holder.overhead);
-        let (everywhere, on_one): (Vec<&HolderView>, Vec<&HolderView>) =
-            others.iter().partition(|holder| holder.everywhere);
-        held.extend(on_one.into_iter().map(takes));
-        held.sort_unstable_by(|a, b| b.cmp(a));
-        let meeting = held.into_iter().take(may_meet(pool).saturating_sub(1));
-        meeting.chain(everywhere.into_iter().map(takes)).sum()
+            .map(|(_, hold)| meets(hold.request.plus(hold.overhead), &[], false));
+        let reaching = standing.everywhere.iter();
+        let reaching = reaching.map(|hold| meets(hold.request.plus(hold.overhead), &[], true));
+        let (others, _) = budget::others(view, self.own);
+        let others = others.iter().map(|holder| {
+            let held = holder.request.plus(holder.overhead);
+            meets(held, &holder.devices, holder.everywhere)
+        });
+        view.meeting(with_it.chain(reaching).chain(others).collect(), 1)
     }
 }

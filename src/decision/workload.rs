@@ -1,71 +1,144 @@
 //! The verdict on an object that makes pods: told when it is applied instead of at each of its pods.
+//!
+//! An object may have several templates. They are judged together: the pods of all of them must find places at once.
 
 use std::sync::Arc;
 
-use super::budget::{Closest, Own, closest};
-use super::fixes::Outcome;
-use super::pod::{Sought, rows, seek};
+use super::budget::Own;
+use super::claims;
+use super::clients::Users;
+use super::fixes::Changeable;
+use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, Question, Verdict, access, fixes, promise, tell_changed_defaults};
+use super::{Operation, PlacementRow, Question, Verdict, access, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
-use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
-use crate::ledger::search::{Ask, Overlay};
+use crate::finding::{Code, Finding, Severity};
+use crate::ledger::search::Overlay;
 use crate::ledger::{Holder, Ledger, constraints};
-use crate::units::Share;
+use crate::workload::Workload;
 use crate::workload::pod::PodSpec;
-use crate::workload::{Workload, WorkloadKind};
 
 mod change;
 mod ground;
+mod sizing;
+mod whole;
 
+pub(super) use change::Before;
 use change::Change;
-use ground::{Filled, Ground};
+use sizing::Placed;
+use whole::Whole;
 
 /// Most nodes whose sums are told.
 const MOST_ROWS: usize = 16;
 
-/// Judges the CREATE or UPDATE of an object that makes pods, or a change of its scale.
-pub(super) fn judge(
-    question: &Question,
-    demand: &Arc<Demand>,
-    old: Option<&Arc<Demand>>,
-    ledger: &Ledger,
-) -> Verdict {
-    let workload = &question.workload;
+/// One template of an object with what its pods take.
+#[derive(Clone, Copy)]
+pub(super) struct Set<'a> {
+    /// The question about this template alone, as its pods will be.
+    pub(super) question: &'a Question,
+    pub(super) demand: &'a Arc<Demand>,
+    /// The same question as it was submitted: with a changed demand its pods may be made otherwise.
+    pub(super) submitted: &'a Question,
+}
+
+/// A template among the nodes of the cluster.
+struct Part<'a> {
+    set: Set<'a>,
+    /// The same template before the change.
+    before: Option<&'a Before<'a>>,
+    spec: Arc<PodSpec>,
+    survey: Survey<'a>,
+    findings: Vec<Finding>,
+    /// Whether it is refused whatever room there is.
+    blocked: bool,
+    /// What its dynamic resource claims come to.
+    by_claims: claims::BesideSlots,
+}
+
+impl<'a> Part<'a> {
+    fn of(set: Set<'a>, before: &'a [Before<'a>], ledger: &'a Ledger) -> Self {
+        let workload = &set.question.workload;
+        let spec = constraints(&workload.pod);
+        let labels = &workload.pod.metadata.labels;
+        let survey = Survey::of(ledger, set.demand, &spec, &set.question.namespace_labels, labels);
+        let policy = survey.policy().clone();
+        let of_demand = set.demand.findings.iter().cloned();
+        let mut findings: Vec<Finding> = of_demand
+            .map(|finding| located(workload, under(&policy, finding)))
+            .collect();
+        let of_access = access::findings(set.demand);
+        findings.extend(of_access.map(|finding| located(workload, finding)));
+        let of_kind = survey.findings(set.demand);
+        let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
+        findings.extend(of_kind.into_iter().map(|finding| located(workload, finding)));
+        let before = before
+            .iter()
+            .find(|before| before.workload.template == workload.template);
+        let then = before.and_then(|before| before.demand);
+        let by_claims = claims::beside_slots(set.question, set.demand, ledger, then, &mut findings);
+        Self {
+            set,
+            before,
+            spec,
+            survey,
+            findings,
+            blocked: blocked || by_claims.refused,
+            by_claims,
+        }
+    }
+
+    /// Whether there is anything to count: devices of their own are the scheduler's, but a pod of a DaemonSet comes to
+    /// the shared ones as well.
+    fn counts(&self) -> bool {
+        !self.blocked && counts(&self.set.question.workload, &self.survey)
+    }
+}
+
+fn counts(workload: &Workload, survey: &Survey<'_>) -> bool {
+    survey.takes_shared() && (workload.replicas.per_node || !survey.takes_exclusive())
+}
+
+/// A finding with the path in the object in the place of the one in the pod.
+pub(super) fn located(workload: &Workload, mut finding: Finding) -> Finding {
+    let other = workload
+        .layout
+        .as_ref()
+        .map(|layout| layout.origin(&finding.path));
+    if let Some(object) = other.and_then(|origin| origin.object) {
+        finding.details.push(format!("the field stands in {object}"));
+    }
+    finding.path = workload.located(&finding.path);
+    finding
+}
+
+/// Says of each error that the object passes, because others add to its pods what it does not say.
+pub(super) fn tell_open(findings: &mut [Finding], open: &str) {
+    for finding in findings
+        .iter_mut()
+        .filter(|finding| finding.severity == Severity::Error)
+    {
+        finding.details.push(format!(
+            "{open}: the object is let through, and its pods are judged one by one"
+        ));
+    }
+}
+
+/// Judges the CREATE or UPDATE of an object that makes pods, or a change of its scale. `sets` are its templates that ask
+/// for GPUs; `before` are those that it had, whether they asked or not.
+pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) -> Verdict {
+    let Some(Set { question, .. }) = sets.first() else {
+        return Verdict::not_ours();
+    };
     let is_update = question.operation == Operation::Update;
-    let change = Change::of(question, demand, old, ledger);
+    let change = Change::of(sets, before, ledger);
     if is_update && !change.rolls_out && !change.raises {
         return Verdict::not_ours();
     }
-    let spec = constraints(&workload.pod);
-    let labels = &workload.pod.metadata.labels;
-    let survey = Survey::of(ledger, demand, &spec, &question.namespace_labels, labels);
-    let policy = survey.policy().clone();
-    let mut verdict = Verdict::of(&policy);
-    let path = |finding: Finding| Finding {
-        path: workload.template.field(finding.path.as_str()),
-        ..finding
-    };
-    verdict.findings.extend(
-        demand
-            .findings
-            .iter()
-            .cloned()
-            .map(|finding| path(under(&policy, finding))),
-    );
-    verdict
-        .findings
-        .extend(access::findings(demand, &workload.template));
-    let of_kind = survey.findings(demand, &workload.template);
-    let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
-    verdict.findings.extend(of_kind);
-    if survey.takes_shared() {
-        verdict.promise = promise(policy.enforcement);
-    }
     let mut overlay = Overlay::new(ledger);
     let mut own = Own::new();
+    let workload = &question.workload;
     for holder in ledger
         .in_namespace(&workload.object.namespace)
         .filter(|holder| is_own(holder, workload))
@@ -73,461 +146,169 @@ pub(super) fn judge(
         overlay.without(holder);
         own.insert((holder.namespace.clone(), holder.name.clone()));
     }
-    let ground = Ground::of(ledger, &overlay, &spec);
-    let sizing = Sizing {
-        question,
-        demand,
-        survey: &survey,
-        ledger,
-        base: &overlay,
-        ground: &ground,
-        own: &own,
-        spec: &spec,
-    };
-    if !blocked && sizing.counts() {
-        let fit = sizing.steady();
-        for (place, pods) in fit.filled.places.iter().take(MOST_ROWS) {
-            verdict
-                .placement
-                .extend(rows(&survey, ledger, &overlay, &own, place, *pods));
+    let mut parts: Vec<Part<'_>> = sets.iter().map(|set| Part::of(*set, before, ledger)).collect();
+    let raises = change.raises || parts.iter().any(|part| part.by_claims.raised);
+    let may_deny = !question.scale_only && (!is_update || raises);
+    let rolls = change.rolls_out || !is_update;
+    let told = tell(&mut parts, (&overlay, &own), ledger, rolls, change.replaces);
+    let verdicts = parts.into_iter().zip(told).map(|(part, placement)| {
+        let survey = part.survey;
+        let mut verdict = Verdict::of(survey.policy());
+        verdict.findings = part.findings;
+        verdict.placement = placement;
+        if survey.takes_shared() {
+            verdict.promise = promise(survey.policy().enforcement);
         }
-        let beside = Beside::of(&survey, ledger, &own, &workload.template);
-        let told = fit.filled.places.len().min(MOST_ROWS);
-        let places = fit.filled.places.get(..told).unwrap_or_default();
-        beside.tell(demand, places, &mut verdict.findings);
-        if let Some(finding) = fit.finding {
-            verdict.findings.push(path(finding));
-        } else if change.rolls_out || !is_update {
-            let before = old.filter(|_| change.replaces);
-            verdict.findings.extend(sizing.rollout(before.map(AsRef::as_ref)));
+        tell_changed_defaults(
+            &mut verdict.findings,
+            part.before.and_then(|before| before.demand),
+            part.set.demand,
+        );
+        let let_through = is_update && !may_deny;
+        let unchanged =
+            "this change is let through because it asks for no more than before; its new pods are judged one by one";
+        let open = part.set.question.workload.open();
+        if let_through {
+            let findings = verdict.findings.iter_mut();
+            for finding in findings.filter(|finding| finding.severity == Severity::Error) {
+                finding.details.push(unchanged.to_owned());
+            }
+        } else if let Some(open) = open {
+            tell_open(&mut verdict.findings, open);
         }
-        if fit.code == Some(Code::Vg201) {
-            let proposals = sizing.proposals(&fit.filled, &verdict.findings);
-            fixes::attach(&mut verdict.findings, proposals, &survey);
-        }
-    } else if blocked {
-        let passes = |changed: &Arc<Demand>| sizing.passes(changed, workload.replicas.desired);
-        let found = fixes::for_errors(question, demand, &survey, &verdict.findings, &passes);
-        fixes::attach(&mut verdict.findings, found, &survey);
-    }
-    access::propose(question, demand, &mut verdict.findings, &|changed| {
-        sizing.passes(changed, workload.replicas.desired)
+        let only_agents = part.set.demand.only_agents;
+        verdict.conclude(
+            survey.mode(),
+            may_deny && open.is_none() && !only_agents,
+            survey.lets_through(),
+        )
     });
-    tell_changed_defaults(&mut verdict.findings, old, demand);
-    let may_deny = !question.scale_only && (!is_update || change.raises);
-    if is_update && !may_deny {
-        let text = "this change is let through because it asks for no more than before; its new pods are judged one by one";
-        for finding in verdict
-            .findings
-            .iter_mut()
-            .filter(|finding| finding.severity == Severity::Error)
-        {
-            finding.details.push(text.to_owned());
+    Verdict::joined(verdicts)
+}
+
+/// Adds to each part what room says of it. The placement of each part.
+fn tell(
+    parts: &mut [Part<'_>],
+    (base, own): (&Overlay<'_>, &Own),
+    ledger: &Ledger,
+    rolls: bool,
+    replaces: bool,
+) -> Vec<Vec<PlacementRow>> {
+    let whole = Whole {
+        parts,
+        ledger,
+        base,
+        own,
+    };
+    let steady = whole.steady();
+    let mut added: Vec<Vec<Finding>> = Vec::with_capacity(steady.len());
+    let mut placements = Vec::with_capacity(steady.len());
+    for (part, stood) in parts.iter().zip(&steady) {
+        let workload = &part.set.question.workload;
+        let mut findings = part.findings.clone();
+        let mut placement = part.by_claims.placement.clone();
+        if let Some((placed, overlay)) = stood {
+            for (place, pods) in placed.filled.places.iter().take(MOST_ROWS) {
+                placement.extend(rows(&part.survey, ledger, overlay, own, place, *pods));
+            }
+            let beside = Beside::of(&part.survey, ledger, own, workload);
+            let told = placed.filled.places.len().min(MOST_ROWS);
+            let places = placed.filled.places.get(..told).unwrap_or_default();
+            beside.tell(part.set.demand, places, &mut findings);
+            let policy = part.survey.policy();
+            let users = Users {
+                survey: &part.survey,
+                ledger,
+                own,
+                namespace: &workload.object.namespace,
+                messages: &policy.messages,
+            };
+            let nodes: Vec<Arc<str>> = places.iter().map(|(node, _)| node.clone()).collect();
+            let differing = users.findings(part.set.demand, &nodes, policy);
+            findings.extend(differing.into_iter().map(|finding| located(workload, finding)));
+            findings.extend(placed.finding.clone().map(|finding| located(workload, finding)));
+        }
+        added.push(findings);
+        placements.push(placement);
+    }
+    let full = |placed: &Placed| placed.finding.is_some();
+    let any_full = steady.iter().flatten().any(|(placed, _)| full(placed));
+    if !any_full && rolls {
+        for (findings, peak) in added.iter_mut().zip(whole.rollouts(&steady, replaces)) {
+            findings.extend(peak);
         }
     }
-    verdict.conclude(survey.mode(), may_deny, survey.lets_through())
+    let changeable: Vec<Changeable<'_>> = parts
+        .iter()
+        .zip(&added)
+        .map(|(part, findings)| Changeable {
+            question: part.set.question,
+            demand: part.set.demand,
+            survey: &part.survey,
+            findings,
+        })
+        .collect();
+    let mut proposed = None;
+    let is_refused = |part: &Part<'_>| {
+        let mut findings = part.findings.iter();
+        findings.any(|finding| finding.severity == Severity::Error)
+    };
+    // What is tried is tried against slots alone; what answers claims was found with them.
+    if parts.iter().any(|part| part.by_claims.refused) {
+        proposed = None;
+    } else if let Some(first) = parts.iter().position(is_refused) {
+        let desired = whole.desired();
+        let passes = |changed: &[Arc<Demand>]| whole.passes(changed, &desired);
+        proposed = Some((first, fixes::for_errors(&changeable, &passes)));
+    } else if let Some(first) = steady
+        .iter()
+        .position(|stood| matches!(stood, Some((placed, _)) if placed.code == Some(Code::Vg201)))
+    {
+        proposed = Some((first, whole.proposals(first, &steady, &changeable)));
+    }
+    if let Some((first, fixes)) = proposed {
+        // What others add to the pods could make a change useless.
+        let is_open = parts
+            .iter()
+            .any(|part| part.set.question.workload.open().is_some());
+        let fixes = if is_open { Vec::new() } else { fixes };
+        if let (Some(findings), Some(part)) = (added.get_mut(first), parts.get(first)) {
+            fixes::attach(findings, fixes, &part.survey);
+        }
+    }
+    propose_access(&whole, &mut added);
+    for (part, findings) in parts.iter_mut().zip(added) {
+        part.findings = findings;
+    }
+    placements
+}
+
+/// Adds to what is said of access without a request the changes that end it.
+fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
+    let open = |part: &Part<'_>| part.set.question.workload.open().is_some();
+    // What others add to the pods could make a change useless.
+    if whole.parts.iter().any(open) {
+        return;
+    }
+    let desired = whole.desired();
+    for (index, (part, findings)) in whole.parts.iter().zip(findings).enumerate() {
+        let passes = |changed: &Arc<Demand>| {
+            let demands = whole.parts.iter().map(|part| part.set.demand.clone());
+            let mut demands: Vec<Arc<Demand>> = demands.collect();
+            if let Some(demand) = demands.get_mut(index) {
+                *demand = changed.clone();
+            }
+            whole.passes(&demands, &desired)
+        };
+        access::propose(part.set.question, part.set.demand, findings, &passes);
+    }
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.
-fn is_own(holder: &Holder, workload: &Workload) -> bool {
+pub(super) fn is_own(holder: &Holder, workload: &Workload) -> bool {
     let by_name = holder
         .workload
         .as_ref()
         .is_some_and(|(kind, name)| **kind == *workload.object.kind && **name == *workload.object.name);
     by_name || (!workload.uid.is_empty() && holder.controller.as_deref() == Some(workload.uid.as_str()))
-}
-
-/// What an attempt to place all pods came to.
-struct Placed {
-    filled: Filled,
-    /// The code of what keeps the others out.
-    code: Option<Code>,
-    finding: Option<Finding>,
-}
-
-impl Placed {
-    fn all(filled: Filled) -> Self {
-        Self {
-            filled,
-            code: None,
-            finding: None,
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-struct Sizing<'a> {
-    question: &'a Question,
-    demand: &'a Demand,
-    survey: &'a Survey<'a>,
-    ledger: &'a Ledger,
-    base: &'a Overlay<'a>,
-    ground: &'a Ground,
-    own: &'a Own,
-    spec: &'a Arc<PodSpec>,
-}
-
-impl Sizing<'_> {
-    /// Whether there is anything to count: devices of their own are the scheduler's, but a pod of a DaemonSet comes to
-    /// the shared ones as well.
-    fn counts(&self) -> bool {
-        let per_node = self.question.workload.replicas.per_node;
-        self.survey.takes_shared() && (per_node || !self.survey.takes_exclusive())
-    }
-
-    fn ask(&self) -> Ask {
-        self.survey.ask(self.spec.clone())
-    }
-
-    fn resource(&self) -> &str {
-        self.demand.resources().next().unwrap_or("nvidia.com/gpu")
-    }
-
-    fn closest<'s>(&'s self, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
-        closest(self.survey, self.ledger, overlay, self.spec)
-    }
-
-    fn steady(&self) -> Placed {
-        if self.question.workload.replicas.per_node {
-            self.on_each_node()
-        } else {
-            self.replicas(self.question.workload.replicas.desired)
-        }
-    }
-
-    /// The steady state of a number of pods.
-    fn replicas(&self, wanted: u32) -> Placed {
-        let ask = self.ask();
-        let filled = self.ground.fill(&ask, self.base, wanted);
-        let count = filled.count;
-        if count >= wanted
-            || (wanted == 1 && !matches!(seek(self.survey, self.ledger, self.base, &ask), Sought::Full))
-        {
-            return Placed::all(filled);
-        }
-        let full = Ground::with(&ask, self.base, &filled);
-        let Some(closest) = self.closest(&full) else {
-            return Placed::all(filled);
-        };
-        let namespace = &self.question.workload.object.namespace;
-        let messages = &self.survey.policy().messages;
-        let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
-        access::soften(self.demand, &mut finding);
-        if finding.code == Code::Vg211 {
-            return Placed {
-                filled,
-                code: Some(Code::Vg211),
-                finding: Some(finding.detail(format!("{count} of {wanted} pods find such a device"))),
-            };
-        }
-        if finding.code == Code::Vg209 {
-            // The pods that find no slot wait for one, as with any other resource.
-            finding.message = format!(
-                "{count} of {wanted} pods find a free slot of {}; the others are refused until one is free",
-                self.resource()
-            );
-            finding.details.clear();
-            let severity = finding.severity.min(Severity::Warning);
-            return Placed {
-                filled,
-                code: Some(Code::Vg209),
-                finding: Some(finding.with_severity(severity)),
-            };
-        }
-        // Sums of the fullest device would count the object's own pods among those of others.
-        for name in ["promisedMiB", "promisedFraction", "leftMiB", "leftFraction"] {
-            finding.numbers.remove(name);
-        }
-        finding
-            .details
-            .retain(|sentence| !sentence.starts_with("promised so far"));
-        let share = closest.share();
-        let needed = share.times(u64::from(wanted));
-        finding.message = format!(
-            "{wanted} pods at {share} of a shared {} device need {needed} in the steady state; {count} of them fit \
-             (budget {} of each device)",
-            self.resource(),
-            closest.budget(),
-        );
-        let rest = wanted - count;
-        let finding = finding
-            .number("replicas", Number::Count(u64::from(wanted)))
-            .number("replicasThatFit", Number::Count(u64::from(count)))
-            .number("neededFraction", Number::Share(needed))
-            .detail(if rest == 1 {
-                "one of them would need another such device".to_owned()
-            } else {
-                format!("{rest} of them would need further such devices")
-            });
-        Placed {
-            filled,
-            code: Some(Code::Vg201),
-            finding: Some(finding),
-        }
-    }
-
-    /// A DaemonSet: one pod on each node that matches.
-    fn on_each_node(&self) -> Placed {
-        let ask = self.ask();
-        let (filled, full) = self.ground.on_each(&ask, self.base);
-        let finding = full.first().and_then(|_| {
-            let closest = self.closest(self.base)?;
-            let namespace = &self.question.workload.object.namespace;
-            let messages = &self.survey.policy().messages;
-            let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
-            let named: Vec<String> = full
-                .iter()
-                .take(3)
-                .map(|name| crate::finding::short(name))
-                .collect();
-            let more = if full.len() > 3 {
-                format!(" and {} more", full.len() - 3)
-            } else {
-                String::new()
-            };
-            finding.code = Code::Vg201;
-            finding.message = format!(
-                "one pod on each node: {} of {} nodes have no room for it ({}{more})",
-                full.len(),
-                u64::from(filled.count) + full.len() as u64,
-                named.join(", ")
-            );
-            // The node that comes closest may be one with room: its numbers and holders would mislead.
-            finding.numbers.clear();
-            finding.holders.clear();
-            finding.details = vec![
-                format!(
-                    "each asks {} of a device, of which {} may be promised",
-                    closest.share(),
-                    closest.budget()
-                ),
-                "keep it off these nodes with a node selector or affinity, or free memory there".to_owned(),
-            ];
-            let mut finding = under(&closest.kind.policy, finding);
-            access::soften(self.demand, &mut finding);
-            Some(finding.number("nodesWithoutRoom", Number::Count(full.len() as u64)))
-        });
-        Placed {
-            code: finding.as_ref().map(|finding| finding.code),
-            filled,
-            finding,
-        }
-    }
-
-    /// The peak of the next rollout beyond a steady state that fits. While it goes on, old pods and new ones stand
-    /// beside each other, so each counts at the larger of the two footprints.
-    fn rollout(&self, before: Option<&Demand>) -> Option<Finding> {
-        let replicas = &self.question.workload.replicas;
-        if replicas.surge == 0 || replicas.desired == 0 {
-            return None;
-        }
-        let ask = self.at_the_larger(before);
-        if replicas.per_node {
-            return self.rollout_on_each_node(&ask);
-        }
-        let peak = replicas.desired.saturating_add(replicas.surge);
-        let filled = self.ground.fill(&ask, self.base, peak);
-        if filled.count >= peak {
-            return None;
-        }
-        let full = Ground::with(&ask, self.base, &filled);
-        let closest = self.closest_for(&ask, &full)?;
-        // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
-        if closest.fits.memory || !closest.fits.slots || !closest.fits.tenants {
-            return None;
-        }
-        Some(self.peak(&closest, &ask, peak, filled.count))
-    }
-
-    /// The question for a place with the larger of the old and the new footprint.
-    fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
-        let mut ask = self.ask();
-        let Some(before) = before else { return ask };
-        let labels = &self.question.workload.pod.metadata.labels;
-        for (index, weighed) in &mut ask.weighed {
-            let Some(class) = self.ledger.nodes.class(*index) else {
-                continue;
-            };
-            let then = self
-                .ledger
-                .weigh(before, &self.question.namespace_labels, labels, class);
-            weighed.standings = std::mem::take(&mut weighed.standings)
-                .into_iter()
-                .zip(then.standings)
-                // What the new pods do not ask for is no matter of where they can stand.
-                .map(|(now, then)| if now.slots == 0 { now } else { now.at_least(then) })
-                .collect();
-        }
-        ask
-    }
-
-    fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
-        super::budget::closest_with(self.survey, self.ledger, overlay, self.spec, |kind| {
-            ask.weighed
-                .get(&kind.index)
-                .map_or(&kind.weighed.standings, |weighed| &weighed.standings)
-        })
-    }
-
-    fn rollout_on_each_node(&self, ask: &Ask) -> Option<Finding> {
-        let node = self.ground.first_without_room_for_two(ask, self.base)?;
-        let class = self.ledger.nodes.get(&node)?.class;
-        let kind = self.survey.accepting.iter().find(|kind| kind.index == class)?;
-        let share: Share = ask
-            .weighed
-            .get(&class)?
-            .standings
-            .iter()
-            .map(crate::demand::Standing::share)
-            .sum();
-        let finding = Finding::new(
-            Code::Vg203,
-            FieldPath::new("spec.updateStrategy"),
-            format!(
-                "a rollout has 2 pods on a node for a while, and {} has no room for another {share}: it would stall \
-                 there",
-                crate::finding::short(&node)
-            ),
-        )
-        .detail("the new pod of a node is started before the old one ends, because maxSurge is above 0");
-        let operation = fixes::operation(
-            "add",
-            "/spec/updateStrategy",
-            &serde_json::json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}),
-        );
-        let mut finding = under(&kind.policy, finding);
-        finding.fixes.extend(operation.map(|operation| Fix {
-            title: "set maxSurge to 0 and maxUnavailable to 1".to_owned(),
-            patch: vec![operation],
-        }));
-        Some(finding)
-    }
-
-    fn peak(&self, closest: &Closest<'_>, ask: &Ask, peak: u32, fit: u32) -> Finding {
-        let replicas = &self.question.workload.replicas;
-        let share: Share = ask
-            .weighed
-            .get(&closest.kind.index)
-            .map_or(Share::ZERO, |weighed| {
-                weighed.standings.iter().map(crate::demand::Standing::share).sum()
-            });
-        let (short, long) = if replicas.unavailable > 0 {
-            (
-                format!("it goes on one by one (maxUnavailable {})", replicas.unavailable),
-                "the extra pod is refused until one of the old ones has ended",
-            )
-        } else {
-            (
-                "with maxUnavailable 0 it would stall".to_owned(),
-                "nothing ends before the extra pod is ready",
-            )
-        };
-        let sum = share.times(u64::from(peak));
-        // A sum over several devices says nothing beside the budget of one.
-        let situation = if self.ground.is_one_device(ask, self.ledger) {
-            format!("{sum} above {}", closest.budget())
-        } else {
-            format!("and {fit} fit at once")
-        };
-        let joint = if situation.starts_with("and") { " " } else { ", " };
-        let mut finding = Finding::new(
-            Code::Vg203,
-            FieldPath::new("spec.strategy"),
-            format!("a rollout has {peak} pods at {share}{joint}{situation}: {short}"),
-        )
-        .detail(long)
-        .number("peakPods", Number::Count(u64::from(peak)))
-        .number("peakPodsThatFit", Number::Count(u64::from(fit)))
-        .number("peakFraction", Number::Share(sum))
-        .number("budgetFraction", Number::Share(closest.budget()));
-        finding.fixes.extend(self.no_surge());
-        finding.fixes.extend(self.fraction_for(peak));
-        under(&closest.kind.policy, finding)
-    }
-
-    fn no_surge(&self) -> Option<Fix> {
-        let replicas = &self.question.workload.replicas;
-        let value = serde_json::json!({
-            "type": "RollingUpdate",
-            "rollingUpdate": {"maxSurge": 0, "maxUnavailable": replicas.unavailable.max(1)},
-        });
-        let operation = fixes::operation("add", "/spec/strategy", &value)?;
-        Some(Fix {
-            title: "set maxSurge to 0".to_owned(),
-            patch: vec![operation],
-        })
-    }
-
-    /// The largest fraction with which so many pods fit.
-    fn fraction_for(&self, pods: u32) -> Option<Fix> {
-        let passes = |changed: &Arc<Demand>| self.passes(changed, pods);
-        fixes::largest_fraction(self.question, self.demand, self.survey, Share::WHOLE, &passes)
-    }
-
-    /// What becomes of so many pods (or one on each node) of a changed demand.
-    fn passes(&self, changed: &Arc<Demand>, pods: u32) -> Outcome {
-        let labels = &self.question.workload.pod.metadata.labels;
-        let namespace_labels = &self.question.namespace_labels;
-        let survey = Survey::of(self.ledger, changed, self.spec, namespace_labels, labels);
-        if fixes::refused(self.question, changed, &survey) || !self.has_places(changed, &survey, pods) {
-            return Outcome::Refused;
-        }
-        Outcome::of(&survey)
-    }
-
-    /// Whether there are places for so many pods of a changed demand.
-    fn has_places(&self, changed: &Demand, survey: &Survey<'_>, pods: u32) -> bool {
-        let sizing = Sizing {
-            survey,
-            demand: changed,
-            ..*self
-        };
-        if !sizing.counts() {
-            return true;
-        }
-        let ask = sizing.ask();
-        if self.question.workload.replicas.per_node {
-            return self.ground.on_each(&ask, self.base).1.is_empty();
-        }
-        let filled = self.ground.fill(&ask, self.base, pods);
-        if filled.count >= pods {
-            return true;
-        }
-        // Pods that only lack a slot are no matter of memory.
-        let full = Ground::with(&ask, self.base, &filled);
-        sizing
-            .closest(&full)
-            .is_some_and(|closest| closest.fits.but_for_slots())
-    }
-
-    /// Fewer pods, or a smaller fraction for each.
-    fn proposals(&self, filled: &Filled, findings: &[Finding]) -> Vec<Fix> {
-        let workload = &self.question.workload;
-        let mut fixes = Vec::new();
-        let field = match workload.kind {
-            WorkloadKind::Deployment
-            | WorkloadKind::StatefulSet
-            | WorkloadKind::ReplicaSet
-            | WorkloadKind::ReplicationController => Some(("/spec/replicas", "replicas")),
-            WorkloadKind::Job => Some(("/spec/parallelism", "parallelism")),
-            WorkloadKind::CronJob => Some(("/spec/jobTemplate/spec/parallelism", "parallelism")),
-            WorkloadKind::Pod | WorkloadKind::DaemonSet => None,
-        };
-        // Fewer pods answer nothing but the sum.
-        let only_the_sum = findings
-            .iter()
-            .all(|finding| finding.severity < Severity::Error || finding.code == Code::Vg201);
-        if let Some((pointer, name)) = field
-            && filled.count > 0
-            && only_the_sum
-        {
-            let value = serde_json::json!(filled.count);
-            fixes.extend(fixes::operation("add", pointer, &value).map(|operation| Fix {
-                title: format!("lower {name} to {}", filled.count),
-                patch: vec![operation],
-            }));
-        }
-        fixes.extend(self.fraction_for(workload.replicas.desired));
-        fixes
-    }
 }

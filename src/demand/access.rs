@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::{Claim, Part, load};
+use super::{Claim, Client, Part, load};
 use crate::engine::{self, Engine, Placed, Sources, image::Image};
 use crate::finding::{Code, FieldPath, Finding, Severity, short, shortened};
 use crate::invocation::{VariableOrigin, environment};
@@ -198,6 +198,7 @@ impl Asker<'_> {
                 resource: Arc::from(""),
                 slots: 0,
                 slots_path: placed.path().field("resources"),
+                client: Client::default(),
                 parts,
             },
             closing: closing(&reach, placed),

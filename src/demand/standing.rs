@@ -1,5 +1,6 @@
 //! What a pod holds on the pools of one node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::units::{Mib, Share};
@@ -19,6 +20,15 @@ pub struct Hold {
     pub share: Share,
 }
 
+/// The devices on which the slots of one container were seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Name of the container.
+    pub container: String,
+    /// Slots on each device, by the device's identity (`GPU-…`, `MIG-…`).
+    pub devices: BTreeMap<Arc<str>, u32>,
+}
+
 /// Slots and memory that a pod takes of one pool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
@@ -30,6 +40,9 @@ pub struct Standing {
     pub everywhere: Vec<Hold>,
     /// Whose pod it is, where the policy of the devices keeps tenants apart.
     pub tenant: Option<Arc<str>>,
+    /// Containers whose devices were seen (`observed` evidence); the others may stand on any device. Only what a holder
+    /// takes on the node that it runs on has any.
+    pub seen: Vec<Seen>,
 }
 
 impl Standing {
@@ -52,6 +65,7 @@ impl Standing {
             holds: larger(self.holds, other.holds),
             everywhere: larger(self.everywhere, other.everywhere),
             tenant: self.tenant.or(other.tenant),
+            seen: Vec::new(),
         }
     }
 
@@ -68,15 +82,44 @@ impl Standing {
         self.slots == 0 && self.holds.is_empty() && self.everywhere.is_empty()
     }
 
+    /// Whether the device of each of its slots and holds was seen.
+    pub(crate) fn is_seen(&self) -> bool {
+        let devices = self.seen.iter().flat_map(|seen| seen.devices.values());
+        let slots = devices.fold(0, |sum: u32, slots| sum.saturating_add(*slots));
+        slots == self.slots && self.everywhere.is_empty() && self.anywhere().next().is_none()
+    }
+
     /// All holds, those on every device first.
     pub fn all_holds(&self) -> impl Iterator<Item = &Hold> {
         self.everywhere.iter().chain(&self.holds)
     }
 
-    /// Index by index the larger of what was recorded and what is read now.
+    /// The larger of what was recorded and what is read now: rank by rank, so that each hold stays the one of its
+    /// container; index by index where the ranks are not the same ones.
     #[must_use]
-    pub fn at_least(self, recorded: Self) -> Self {
-        self.either(recorded)
+    pub fn at_least(mut self, recorded: Self) -> Self {
+        let mut same_ranks = self.holds.len() == recorded.holds.len();
+        let mut larger = Vec::with_capacity(self.holds.len());
+        if same_ranks {
+            let key = |hold: &Hold| (hold.container.clone(), hold.rank);
+            let mut then: BTreeMap<_, &Hold> = recorded.holds.iter().map(|hold| (key(hold), hold)).collect();
+            for now in &self.holds {
+                match then.remove(&key(now)) {
+                    Some(then) if then.share > now.share => larger.push(then.clone()),
+                    Some(_) => larger.push(now.clone()),
+                    None => same_ranks = false,
+                }
+            }
+        }
+        if !same_ranks {
+            return self.either(recorded);
+        }
+        self.holds = larger;
+        self.everywhere = self::larger(self.everywhere, recorded.everywhere);
+        self.tenant = self.tenant.or(recorded.tenant);
+        self.slots = self.slots.max(recorded.slots);
+        self.sort();
+        self
     }
 
     /// So many pods of it.
@@ -93,7 +136,33 @@ impl Standing {
             holds: repeated(&self.holds),
             everywhere: repeated(&self.everywhere),
             tenant: self.tenant.clone(),
+            seen: Vec::new(),
         }
+    }
+
+    /// The shares that may be on any device, largest first.
+    pub(crate) fn anywhere(&self) -> impl Iterator<Item = Share> + '_ {
+        self.holds
+            .iter()
+            .filter(|hold| self.seen.iter().all(|seen| seen.container != hold.container))
+            .map(|hold| hold.share)
+    }
+
+    /// Slots and shares on the devices that were seen. A container with as many devices as ranks has one rank on each;
+    /// which of its ranks that is nobody tells, so the largest is taken for each. One with fewer devices has them all on
+    /// each.
+    pub(crate) fn on_devices(&self) -> impl Iterator<Item = (&Arc<str>, u32, Share)> + '_ {
+        self.seen.iter().flat_map(|seen| {
+            let of_it = || self.holds.iter().filter(|hold| hold.container == seen.container);
+            let each = if of_it().count() <= seen.devices.len() {
+                of_it().next().map_or(Share::ZERO, |hold| hold.share)
+            } else {
+                of_it().map(|hold| hold.share).sum()
+            };
+            seen.devices
+                .iter()
+                .map(move |(device, slots)| (device, *slots, each))
+        })
     }
 
     /// Sum of requests.

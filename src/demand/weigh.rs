@@ -2,13 +2,18 @@
 
 use crate::demand::{Amount, Claim, Demand, Hold, Part, Standing};
 use crate::device::{DeviceKind, Pool, Sharing};
+use crate::engine::limits::Place;
 use crate::engine::{Engine, Role};
-use crate::finding::{Code, Finding, Number, Severity, short, shortened};
+use crate::finding::{Code, FieldPath, Finding, Number, Severity, short, shortened};
 use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
-use crate::units::{Mib, Share};
+use crate::units::{Fraction, Mib, Share};
 
+pub(crate) mod by_claim;
+pub(crate) mod fair;
 pub(crate) mod fit;
+pub(crate) mod mps;
 mod slices;
+pub(crate) mod toolkit;
 pub(crate) mod whole_device;
 
 /// Holds that a pod is followed to on one node: far more than the slots of any node. A pod with more asks more slots
@@ -88,6 +93,7 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             weighed.shared |= pool.sharing.is_shared();
             let most = MOST_HOLDS.saturating_sub(running.holds.len());
             let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
+            weighed.findings.extend(mps::findings(claim, pool, rules));
             weighed
                 .findings
                 .extend(whole_device::findings(claim, pool, rules));
@@ -154,6 +160,7 @@ fn claim_holds(
             let (request, overhead, share) = part_share(part, claim, pool, rules, &mut told);
             if rank == 0 {
                 findings.append(&mut told);
+                findings.extend(mps::above_limit(part, claim, pool, rules));
             }
             hold.request = hold.request.plus(request);
             hold.overhead = hold.overhead.plus(overhead);
@@ -227,6 +234,10 @@ fn part_share(
                 } else {
                     finding
                 };
+                let finding = match fair::to_write(part, pool, rules) {
+                    Some(sentence) => finding.detail(sentence),
+                    None => finding,
+                };
                 findings.push(under(rules.pod, finding));
             }
             sized(fraction.share(), pool, overhead, rules.device)
@@ -244,7 +255,36 @@ fn part_share(
             }
         }
         Amount::Unknown { code, why } => unknown_share(part, claim, pool, rules, (*code, why), findings),
-        Amount::Uncapped { why } => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+        Amount::Uncapped { why } => match (toolkit::limit(claim, pool, rules.pod), pool.total) {
+            (Some(limit), Some(total)) => {
+                let share = with_overhead(limit, Mib::ZERO, pool, rules.device);
+                (limit, Mib::ZERO, share.max(Share::ratio_up(limit, total)))
+            }
+            _ => unknown_share(part, claim, pool, rules, (Code::Vg206, why), findings),
+        },
+    }
+}
+
+/// Request and overhead of one process on a device of a pool, or what the policy assumes of it; `None` where nothing tells.
+pub(crate) fn footprint(part: &Part, pool: &Pool, rules: Rules<'_>) -> Option<Mib> {
+    let total = pool.total?;
+    let of_total = |fraction: &Fraction| fraction.of(total).plus(overhead_of(part, rules));
+    match &part.amount {
+        Amount::OfTotal { fraction, .. } => Some(of_total(fraction)),
+        Amount::Absolute(_) | Amount::Estimated { .. } => Some(amount_on(&part.amount, pool)),
+        Amount::Unknown { .. } | Amount::Uncapped { .. } => match &unknown_rule(pool, rules.pod) {
+            UnknownRule::Assume(fraction) => Some(of_total(fraction)),
+            UnknownRule::Admit | UnknownRule::Deny | UnknownRule::Warn | UnknownRule::ClientLimit => None,
+        },
+    }
+}
+
+/// Where the container's own variable for its memory limit stands.
+fn mps_variable_path(claim: &Claim) -> Option<FieldPath> {
+    match claim.client.limit()?.place {
+        Place::Env(index) => Some(claim.path.field("env").index(index)),
+        Place::EnvFrom(index) => Some(claim.path.field("envFrom").index(index)),
+        Place::Script => None,
     }
 }
 
@@ -365,6 +405,17 @@ fn overhead_of(part: &Part, rules: Rules<'_>) -> Mib {
         .of(part.engine, part.version, part.eager, part.tensor)
 }
 
+/// What becomes of an amount that cannot be read, on the devices of a pool.
+const fn unknown_rule<'p>(pool: &Pool, policy: &'p Policy) -> &'p UnknownRule {
+    let is_mig = matches!(pool.device, DeviceKind::Mig(_));
+    match pool.sharing {
+        Sharing::Mps(_) => &policy.unknown.mps,
+        Sharing::TimeSliced(_) => &policy.unknown.time_sliced,
+        Sharing::Exclusive if is_mig => &policy.unknown.mig,
+        Sharing::Exclusive => &policy.unknown.exclusive,
+    }
+}
+
 /// What the policy says of an amount that cannot be read.
 fn unknown_share(
     part: &Part,
@@ -375,13 +426,7 @@ fn unknown_share(
     findings: &mut Vec<Finding>,
 ) -> (Mib, Mib, Share) {
     let shared = pool.sharing.is_shared();
-    let is_mig = matches!(pool.device, DeviceKind::Mig(_));
-    let rule = match pool.sharing {
-        Sharing::Mps(_) => &rules.pod.unknown.mps,
-        Sharing::TimeSliced(_) => &rules.pod.unknown.time_sliced,
-        Sharing::Exclusive if is_mig => &rules.pod.unknown.mig,
-        Sharing::Exclusive => &rules.pod.unknown.exclusive,
-    };
+    let rule = unknown_rule(pool, rules.pod);
     let slots = u64::from(pool.sharing.slots_per_device());
     // Of a device of its own it can take all.
     let counted = if shared {
@@ -443,6 +488,10 @@ fn unknown_share(
             tell(finding.detail(as_counted).with_severity(Severity::Info));
         }
         UnknownRule::Admit | UnknownRule::ClientLimit => {}
+    }
+    if matches!(pool.sharing, Sharing::Mps(_)) {
+        let (request, share) = mps::counted(part, claim, pool, counted);
+        return (request, Mib::ZERO, share);
     }
     let counted_mib = pool.total.map_or(Mib::ZERO, |total| counted.of_down(total));
     (counted_mib, Mib::ZERO, counted)
@@ -540,24 +589,6 @@ fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> V
         .number("share", Number::Share(hold.share))
         .number("fairShare", Number::Share(fair));
         findings.push(under(rules.pod, finding));
-    }
-    if let (Sharing::Mps(_), Some(total)) = (pool.sharing, pool.total) {
-        let limit = Mib::new(total.get() / slots);
-        let needed = hold.request.plus(hold.overhead);
-        if needed > limit {
-            let finding = Finding::new(
-                Code::Vg401,
-                part.path.clone(),
-                format!(
-                    "container {} asks {} and takes {} with its overhead; MPS limits each of the {slots} clients of \
-                     {} to {limit} (total {total} / {slots})",
-                    short(&claim.container), hold.request, needed, pool.resource
-                ),
-            )
-            .number("requestMiB", Number::Memory(hold.request))
-            .number("clientLimitMiB", Number::Memory(limit));
-            findings.push(under(rules.pod, finding));
-        }
     }
     findings
 }

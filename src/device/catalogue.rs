@@ -154,6 +154,10 @@ impl Catalogue {
             products: Vec<Product>,
         }
         let Document { products } = serde_saphyr::from_str(text)?;
+        Ok(Self::of(products))
+    }
+
+    fn of(products: Vec<Product>) -> Self {
         let mut names = BTreeMap::new();
         for (index, product) in products.iter().enumerate() {
             for name in product
@@ -165,7 +169,18 @@ impl Catalogue {
                 names.entry(normal(name)).or_insert(index);
             }
         }
-        Ok(Self { products, names })
+        Self { products, names }
+    }
+
+    /// This catalogue with further products, which win over those of the same name.
+    #[must_use]
+    pub fn extended(&self, products: impl IntoIterator<Item = Product>) -> Self {
+        Self::of(
+            products
+                .into_iter()
+                .chain(self.products.iter().cloned())
+                .collect(),
+        )
     }
 
     /// The product of a label's value, suffixes and all: by its GFD name, an alias, NVML's name with blanks, or its id

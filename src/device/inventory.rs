@@ -7,43 +7,102 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::catalogue::{Catalogue, ProductLabel};
+use super::config::plugin::PluginConfigMap;
 use super::{DeviceKind, FactNote, GpuNode, Pool, is_slot_resource};
 use crate::policy::MissingFacts;
 use crate::quantity::Quantity;
 use crate::workload::pod::{Metadata, Node, NodeCondition, QuantityText};
 
+mod configured;
 mod facts;
 mod memory;
 mod mig;
 mod sharing;
 
+use configured::Configured;
 use facts::Facts;
+
+type Labels = BTreeMap<String, String>;
 
 /// Label of the product, for whole GPUs and for every MIG resource of the node.
 const PRODUCT: &str = "nvidia.com/gpu.product";
+/// Labels of the driver's release, the newer one first.
+const DRIVER: [&str; 2] = [
+    "nvidia.com/cuda.driver-version.major",
+    "nvidia.com/cuda.driver.major",
+];
+/// The first release of the driver with memory limits of containers (CUDA 13.4).
+const FIRST_TO_BOUND: u32 = 615;
 /// Label of the MIG manager's progress.
 const MIG_STATE: &str = "nvidia.com/mig.config.state";
+
+/// By what a node is read, beside its own labels and status.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// What becomes of a node without sharing facts.
+    pub missing: MissingFacts,
+    /// Products and MIG profiles.
+    pub catalogue: &'a Catalogue,
+    /// The device plugin's ConfigMap, where it was read.
+    pub plugin: Option<&'a PluginConfigMap>,
+}
+
+/// Reads a node without the device plugin's configuration.
+#[must_use]
+pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option<GpuNode> {
+    read_in(
+        node,
+        Context {
+            missing,
+            catalogue,
+            plugin: None,
+        },
+    )
+}
 
 /// Reads a node; `None` where it offers no slots of NVIDIA devices.
 ///
 /// A resource whose capacity is zero is a leftover of an earlier configuration and no pool. With [`MissingFacts::Deny`] a
-/// resource whose sharing no label tells is no pool either, and a note says so.
+/// resource whose sharing neither a label nor the device plugin's configuration tells is no pool either, and a note says so.
 #[must_use]
-pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option<GpuNode> {
+pub fn read_in(node: &Node, context: Context<'_>) -> Option<GpuNode> {
     let mut pools = Vec::new();
     let mut notes = Vec::new();
+    let labels = &node.metadata.labels;
+    let configured = context.plugin.map(|map| Configured::of(map, map.of(labels)));
     for (name, slots) in slot_resources(node, &mut notes) {
-        let mut facts = Facts::new(&node.metadata.labels, Arc::from(name), &mut notes);
-        if let Some(pool) = pool(&mut facts, slots, missing, catalogue) {
+        let mut facts = Facts::new(labels, Arc::from(name), &mut notes);
+        if let Some(mut pool) = pool(&mut facts, slots, context, configured) {
+            pool.allocation = configured.and_then(|configured| configured.agreement(&pool, &mut notes));
             pools.push(pool);
         }
+    }
+    if let Some(configured) = configured {
+        configured.note(labels, &pools, &mut notes);
     }
     if pools.is_empty() && notes.is_empty() {
         return None;
     }
     note_contradictions(&node.metadata.labels, &pools, &mut notes);
-    mig::note(&node.metadata.labels, &pools, catalogue, &mut notes);
+    mig::note(&node.metadata.labels, &pools, context.catalogue, &mut notes);
     Some(GpuNode {
+        pools,
+        notes,
+        ..bare(node)
+    })
+}
+
+/// The same, where ResourceSlices may give a node GPUs that it offers no slots of: one with a label that tells of a GPU is
+/// read without pools.
+#[must_use]
+pub fn read_or_bare(node: &Node, context: Context<'_>) -> Option<GpuNode> {
+    read_in(node, context).or_else(|| may_have_gpus(&node.metadata.labels).then(|| bare(node)))
+}
+
+/// A node without what it offers.
+#[must_use]
+pub fn bare(node: &Node) -> GpuNode {
+    GpuNode {
         metadata: Metadata {
             name: node.metadata.name.clone(),
             uid: node.metadata.uid.clone(),
@@ -53,9 +112,21 @@ pub fn read(node: &Node, missing: MissingFacts, catalogue: &Catalogue) -> Option
         taints: node.spec.taints.clone(),
         cordoned: node.spec.unschedulable,
         ready: is_ready(&node.status.conditions),
-        pools,
-        notes,
-    })
+        pools: Vec::new(),
+        notes: Vec::new(),
+    }
+}
+
+/// Whether a node's labels tell that it has GPUs, though it offers no slots of them: ResourceSlices may. These are the
+/// labels by which NVIDIA's DRA driver finds its nodes.
+fn may_have_gpus(labels: &BTreeMap<String, String>) -> bool {
+    labels
+        .get("nvidia.com/gpu.present")
+        .is_some_and(|present| present == "true")
+        || labels
+            .range("feature.node.kubernetes.io/pci-".to_owned()..)
+            .take_while(|(name, _)| name.starts_with("feature.node.kubernetes.io/pci-"))
+            .any(|(name, value)| name.contains("10de") && value == "true")
 }
 
 /// Slots of one resource.
@@ -120,13 +191,18 @@ fn slot_resources<'a>(node: &'a Node, notes: &mut Vec<FactNote>) -> Vec<(&'a str
     found
 }
 
-fn pool(facts: &mut Facts<'_>, slots: Slots, missing: MissingFacts, catalogue: &Catalogue) -> Option<Pool> {
+fn pool(
+    facts: &mut Facts<'_>,
+    slots: Slots,
+    context: Context<'_>,
+    configured: Option<Configured<'_>>,
+) -> Option<Pool> {
     let product = ProductLabel::parse(facts.labels.get(PRODUCT).map_or("", |value| value.trim()));
     let own_product = facts.text("product").map_or(product, ProductLabel::parse);
     // The resource's name tells it under the MIG strategy `mixed`, the product label under `single`.
     let profile = facts.profile().or(product.mig);
     let device = profile.map_or(DeviceKind::Gpu, |profile| DeviceKind::Mig(Arc::from(profile)));
-    let known = catalogue.product(product.base);
+    let known = context.catalogue.product(product.base);
     let total = memory::total(facts, &device, product.base, known);
     let (sharing, devices) = sharing::read(
         facts,
@@ -135,8 +211,9 @@ fn pool(facts: &mut Facts<'_>, slots: Slots, missing: MissingFacts, catalogue: &
             device: &device,
             product_is_shared: own_product.shared,
             mps_max_replicas: known.map(|known| known.mps_max_replicas),
+            configured,
         },
-        missing,
+        context.missing,
     )?;
     Some(Pool {
         resource: Arc::clone(&facts.resource),
@@ -148,10 +225,20 @@ fn pool(facts: &mut Facts<'_>, slots: Slots, missing: MissingFacts, catalogue: &
         }),
         total,
         sharing,
+        bounds_containers: bounds_containers(facts.labels),
         devices,
         slots: slots.capacity,
         usable_slots: slots.usable,
+        allocation: None,
     })
+}
+
+/// Whether the label of the driver's release says one that bounds containers. What is not known bounds nothing.
+fn bounds_containers(labels: &BTreeMap<String, String>) -> bool {
+    let major = DRIVER.iter().find_map(|label| labels.get(*label));
+    major
+        .and_then(|major| major.trim().parse::<u32>().ok())
+        .is_some_and(|major| major >= FIRST_TO_BOUND)
 }
 
 /// Notes on the node as a whole, each under the resource that it touches.

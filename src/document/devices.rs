@@ -14,7 +14,8 @@ pub struct DeviceRow {
     pub node: String,
     /// The extended resource that offers it (`nvidia.com/gpu`).
     pub resource: String,
-    /// Device (`nvidia.com/gpu[0]`); `None` where the evidence is `any` and the node has several.
+    /// Device (`nvidia.com/gpu[0]`, or by its identity `nvidia.com/gpu[GPU-…]` where holders were seen on it); `None` where
+    /// the row stands for several.
     pub device: Option<String>,
     /// Product as the node's label names it.
     pub product: String,
@@ -71,12 +72,19 @@ pub struct DeviceHolder {
     pub overhead: Mib,
     /// The part of the device that it holds.
     pub share: Share,
+    /// The devices on which it was seen (`GPU-…`); left out where nothing tells.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<String>,
 }
 
 impl From<DeviceView> for DeviceRow {
     fn from(view: DeviceView) -> Self {
         Self {
-            device: view.device.map(|index| format!("{}[{index}]", view.resource)),
+            device: match (&view.id, view.device) {
+                (Some(id), _) => Some(format!("{}[{id}]", view.resource)),
+                (None, Some(index)) => Some(format!("{}[{index}]", view.resource)),
+                (None, None) => None,
+            },
             node: view.node.to_string(),
             resource: view.resource.to_string(),
             product: view.product.to_string(),
@@ -104,6 +112,7 @@ impl From<HolderView> for DeviceHolder {
             request: view.request,
             overhead: view.overhead,
             share: view.share,
+            devices: view.devices.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -137,6 +146,7 @@ mod tests {
                 request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
+                devices: Vec::new(),
             }],
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::{
 use crate::finding::Finding;
 use crate::policy::OwnModels;
 use crate::workload::pod::{Container, Pod};
-use crate::workload::template::Template;
+use crate::workload::template::{Layout, Template};
 use crate::workload::{ObjectRef, ReplicaPlan, Workload};
 
 /// What the containers of one object start.
@@ -66,15 +66,19 @@ impl Explained {
         rules: &[ImageRule],
         models: &OwnModels,
     ) -> Self {
+        let mut containers = read(&template.pod, sources, rules, models);
+        for container in &mut containers {
+            container.relocate(&template.layout);
+        }
         Self {
             object: object.clone(),
             template: Some(template.path.to_string()),
             replicas: Replicas {
                 desired: template.desired,
-                surge: 0,
+                surge: template.layout.surge.as_ref().map_or(0, |surge| surge.pods),
                 max: template.max,
             },
-            containers: read(&template.pod, sources, rules, models),
+            containers,
         }
     }
 
@@ -257,6 +261,24 @@ impl Serialize for TokenCount {
 }
 
 impl ExplainedContainer {
+    /// Says where in the object, or in which other one, fields stand that do not lie in its template as in a pod.
+    fn relocate(&mut self, layout: &Layout) {
+        for one in &mut self.provenance {
+            if let Some(origin) = one.path.as_ref().and_then(|path| layout.elsewhere(path)) {
+                one.path = Some(origin.path);
+                one.object = origin.object;
+            }
+        }
+        for finding in &mut self.findings {
+            if let Some(origin) = layout.elsewhere(&finding.path) {
+                finding.path = origin.path;
+                if let Some(object) = origin.object {
+                    finding.details.push(format!("the field stands in {object}"));
+                }
+            }
+        }
+    }
+
     fn new(placed: Placed<'_>, reading: Reading) -> Self {
         Self {
             name: placed.container.name.clone(),
@@ -408,6 +430,8 @@ mod tests {
             kv_cache_dtype: Some("auto".into()),
             meaning: engine::Meaning::default(),
             eager: false,
+            processes: None,
+            limits: Vec::new(),
             serving: Serving::default(),
             unresolved: vec![Unresolved {
                 field: "gpu-memory-utilization".into(),

@@ -32,7 +32,12 @@ pub(super) fn option(
             add: false,
             before: format!("{}{flag}", item.get(..span.start)?),
             after: item.get(span.end..)?.to_owned(),
+            sure: !command.conditional,
         });
+    }
+    // Behind this word nothing is an option.
+    if line.words.iter().any(|word| word.text == "--") {
+        return None;
     }
     append(context, command, option)
 }
@@ -46,6 +51,7 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
             add: false,
             before: format!("{} {before}", text.get(..at)?),
             after: text.get(at..)?.to_owned(),
+            sure: !command.conditional && text.get(at..)?.trim().is_empty(),
         });
     }
     if context.invocation.script {
@@ -64,6 +70,7 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
         add: true,
         before,
         after: String::new(),
+        sure: !command.conditional,
     })
 }
 
@@ -72,7 +79,7 @@ fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {
     let (list, index) = match item {
         Item::Command(index) => (&container.command, index),
         Item::Args(index) => (&container.args, index),
-        Item::Variable(_) | Item::Elsewhere => return None,
+        Item::Variable(_) | Item::Made(..) | Item::Elsewhere => return None,
     };
     list.as_ref()?.get(index).map(String::as_str)
 }

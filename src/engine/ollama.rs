@@ -53,6 +53,7 @@ impl Reader for Ollama {
             }
             None => None,
         };
+        reading.processes = Some(processes(context, command));
         reading.dtype = Some("auto".to_owned());
         reading.kv_cache_dtype = match context.variable(command, "OLLAMA_KV_CACHE_TYPE") {
             Some(Ok(text)) if !text.trim().is_empty() => Some(text.trim().to_owned()),
@@ -77,5 +78,19 @@ impl Reader for Ollama {
         }
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
+    }
+}
+
+/// Each loaded model has a process of its own, and so many are loaded at once: `OLLAMA_MAX_LOADED_MODELS`, else (and for
+/// 0) three for each device (Ollama's FAQ, "How does Ollama handle concurrent requests").
+pub(super) fn processes(context: &Context<'_>, command: &Command<'_>) -> u32 {
+    const FOR_EACH_DEVICE: u32 = 3;
+    let by_default = || FOR_EACH_DEVICE.saturating_mul(context.slots().unwrap_or(1));
+    match context.variable(command, "OLLAMA_MAX_LOADED_MODELS") {
+        Some(Ok(text)) => match text.trim().parse() {
+            Ok(models) if models > 0 => models,
+            _ => by_default(),
+        },
+        Some(Err(_)) | None => by_default(),
     }
 }

@@ -4,10 +4,11 @@
 use std::borrow::Cow;
 
 use super::image::Image;
+use super::ollama;
 use super::reader::{Context, Flag, Reader};
 use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved};
 use crate::invocation::prefix::Program;
-use crate::invocation::{Command, Word};
+use crate::invocation::{Certainty, Command, Word};
 use crate::units::Fraction;
 
 /// Variables that only Ollama's server reads; its clients read `OLLAMA_HOST` as well.
@@ -56,15 +57,59 @@ impl Reader for Frameworks {
         let words = command.words.get(first..).unwrap_or_default();
         let mut reading = context.blank(Engine::Pytorch, MemoryKind::Uncapped);
         reading.memory.source = MemorySource::EngineAuto;
-        // A process for each device, where the number is stated (`gpu` and `auto` are every one).
+        // A process for each device, where the number is stated (`gpu` and `auto` are every one). Processes beside the one
+        // slot of a container stand on its device together, as clients of MPS do; DeepSpeed's number is one of devices.
+        let slots = context.slots();
         let names = ["--nproc_per_node", "--nproc-per-node", "--num_gpus"];
-        let stated = Flag::last(words, &names).filter(|flag| flag.known);
+        let names = if slots == Some(1) { &names[2..] } else { &names };
+        let stated = Flag::last(words, names).filter(|flag| flag.known);
         let processes = stated.and_then(|flag| flag.text.trim().parse().ok());
         reading.parallelism.devices = processes
             .filter(|count| *count > 0)
-            .unwrap_or_else(|| context.slots().unwrap_or(1));
+            .unwrap_or_else(|| slots.unwrap_or(1));
+        reading.processes = launched(context, command, words);
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
+    }
+}
+
+/// Processes that a launcher starts in this container; `None` where it starts one for each device, or where the number
+/// cannot be read (a file of `accelerate config` that is not given here, TorchServe's workers). `arguments` are those of
+/// the launcher.
+fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]) -> Option<u32> {
+    let before = command.words.len().saturating_sub(arguments.len());
+    let program = |names: &[&str]| {
+        let mut words = command.words.iter().take(before);
+        words.any(|word| {
+            let name = word.text.rsplit('/').next().unwrap_or_default();
+            word.certainty == Certainty::Known && names.contains(&name)
+        })
+    };
+    let number = |names: &[&str]| {
+        let flag = Flag::last(arguments, names)?;
+        flag.known.then(|| flag.text.trim().parse::<u32>().ok()).flatten()
+    };
+    if program(&["accelerate", "accelerate.commands.launch"]) {
+        // Of all machines together.
+        let machines = number(&["--num_machines", "--num-machines"]).unwrap_or(1).max(1);
+        return number(&["--num_processes", "--num-processes"]).map(|all| all.div_ceil(machines));
+    }
+    if program(&["deepspeed", "deepspeed.launcher.runner"]) {
+        return number(&["--num_gpus"]);
+    }
+    if program(&["torchserve"]) {
+        return None;
+    }
+    let names = ["--nproc_per_node", "--nproc-per-node"];
+    match Flag::last(arguments, &names) {
+        // `gpu` and `auto` count devices.
+        Some(_) => number(&names),
+        // The launcher's parser takes its defaults from variables of this prefix, else one process.
+        None => match context.variable(command, "PET_NPROC_PER_NODE") {
+            Some(Ok(text)) => text.trim().parse().ok(),
+            Some(Err(_)) => None,
+            None => Some(1),
+        },
     }
 }
 
@@ -89,7 +134,9 @@ pub(super) fn by_environment(context: &Context<'_>) -> Option<Reading> {
     };
     let image = context.image.name();
     let mut reading = if OLLAMA.iter().any(|name| has(name)) {
-        uncapped(context, Engine::Ollama)
+        let mut reading = uncapped(context, Engine::Ollama);
+        reading.processes = Some(ollama::processes(context, &Command::default()));
+        reading
     } else if starts_with("XLA_CLIENT_") || starts_with("XLA_PYTHON_CLIENT_") || image.starts_with("jax") {
         jax(context)
     } else if has("TF_FORCE_GPU_ALLOW_GROWTH") || image.starts_with("tensorflow") {

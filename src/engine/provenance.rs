@@ -27,6 +27,8 @@ pub struct Provenance {
     pub from: Origin,
     /// The field below the pod that holds the value, or the word that names its file; `None` where no field does.
     pub path: Option<FieldPath>,
+    /// Kind and name of another object that the field belongs to (`ServingRuntime vllm`).
+    pub object: Option<String>,
     /// The place in words: the option as written, the line of a file, the releases that have the default.
     pub detail: String,
 }
@@ -89,10 +91,14 @@ impl Origin {
 impl Serialize for Provenance {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeStruct;
-        let mut entry = serializer.serialize_struct("Provenance", 4)?;
+        let mut entry = serializer.serialize_struct("Provenance", 5)?;
         entry.serialize_field("value", &self.value)?;
         entry.serialize_field("from", &self.from)?;
         entry.serialize_field("path", &self.path)?;
+        match &self.object {
+            Some(object) => entry.serialize_field("object", object)?,
+            None => entry.skip_field("object")?,
+        }
         entry.serialize_field("detail", &self.detail)?;
         entry.end()
     }
@@ -123,6 +129,7 @@ impl Place {
             value: value.map(|value| shortened(value, LONGEST_VALUE)),
             from: self.from,
             path: self.path,
+            object: None,
             detail: self.detail,
         }
     }

@@ -8,6 +8,16 @@ use super::{Engine, MemoryKind, MemorySource, Reading, Resolvable, Unresolved};
 use crate::invocation::prefix::{Program, base_name};
 use crate::invocation::{Command, Word};
 
+/// Whether a program is a script of vLLM's images and examples that starts Ray as its head or joins it:
+/// `multi-node-serving.sh`, and `ray_init.sh`, as which many images carry it.
+pub(super) fn is_group_script(path: &str) -> bool {
+    let name = base_name(path);
+    name == "multi-node-serving.sh"
+        || name
+            .strip_suffix(".sh")
+            .is_some_and(|name| name.split(['_', '-', '.']).any(|part| part == "ray"))
+}
+
 /// The reader of Ray workers.
 pub(super) struct RayWorker;
 
@@ -24,12 +34,10 @@ impl Reader for RayWorker {
         let has = |text: &str| words.iter().any(|word| word.text == text);
         match program {
             Program::Binary("ray") => has("start") && !has("--head"),
-            // `bash FILE worker` of vLLM's own examples.
-            Program::Binary("bash" | "sh") => {
-                words
-                    .get(1)
-                    .is_some_and(|word| base_name(&word.text) == "multi-node-serving.sh")
-                    && has("worker")
+            // `bash FILE worker`, `FILE worker`: scripts that start Ray by the role that they are told.
+            Program::Binary(_) => {
+                words.iter().take(2).any(|word| is_group_script(&word.text))
+                    && (has("worker") || has("--worker"))
             }
             _ => false,
         }

@@ -72,7 +72,7 @@ fn readings(
         None => reader.entrypoint(&image).is_some(),
     });
     let stated_entrypoint = rule.filter(|rule| !rule.entrypoint.is_empty());
-    let mut entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
+    let entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
         Some(rule) => Some(
             rule.entrypoint
                 .iter()
@@ -86,12 +86,13 @@ fn readings(
                 .filter(|words| !words.is_empty())
         }),
     };
-    // Options that no other engine has, given to an image whose entrypoint is not known.
-    let guessed =
-        entrypoint.is_none() && by_image.is_none() && container.made.is_none() && has_vllm_options(container);
-    if guessed {
-        entrypoint = Some(default_entrypoint(Engine::Vllm));
-    }
+    let (entrypoint, doubt) = settled(
+        container,
+        &image,
+        by_image,
+        stated_entrypoint.is_some(),
+        entrypoint,
+    );
     let invocation = invocation::read(pod, placed, sources, entrypoint);
     let context = Context {
         pod,
@@ -106,44 +107,137 @@ fn readings(
     let mut readings = Vec::with_capacity(1);
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
+            let before = readings.len();
             readings.extend(reader.read_all(&context, command, first));
+            let limits = context.limits(command);
+            for reading in readings.iter_mut().skip(before) {
+                reading.limits.clone_from(&limits);
+            }
             if readings.len() > MOST_ENGINES {
                 let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
-                return vec![unknown(&context, reason)];
+                let mut reading = unknown(&context, reason);
+                reading.limits = context.limits(&Command::default());
+                return vec![reading];
             }
         }
     }
-    // An engine that joins another one's ranks (a Ray worker) is none of its own beside it.
+    // An engine that joins another one's ranks (a Ray worker) is none of its own beside it, and a client is none at all.
     if readings
         .iter()
         .any(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker))
     {
-        readings.retain(|reading| reading.engine != Engine::RayWorker);
+        readings.retain(|reading| !matches!(reading.engine, Engine::None | Engine::RayWorker));
     }
     if readings.is_empty() {
         readings.extend(whole_line_in_one_word(&context));
     }
     if readings.is_empty() {
-        readings.push(without_command(&context, by_image));
+        let mut reading = without_command(&context, by_image);
+        reading.limits = context.limits(&Command::default());
+        readings.push(reading);
     }
     if let Some(first) = readings.first_mut() {
         first.findings.extend(annotations::near_misses(pod, placed));
     }
-    if guessed {
+    if let Some(doubt) = doubt {
         for reading in &mut readings {
-            reading.starts = Starts::Unknown;
-            reading.resolvable = Resolvable::Partial;
-            reading.unresolved.push(Unresolved {
-                field: "argv".to_owned(),
-                reason: "the image's entrypoint is not known; its arguments are vLLM's".to_owned(),
-                decides_memory: false,
-            });
+            doubt.note(reading);
         }
     }
     if explains {
         readings.iter_mut().for_each(provenance::complete);
     }
     readings
+}
+
+/// What is assumed of a container whose arguments are not those of a known entrypoint.
+#[derive(Clone, Copy)]
+enum Doubt {
+    /// The entrypoint is not known, and the options are vLLM's.
+    Guessed,
+    /// The image runs its arguments as a program, and they are options only.
+    NoProgram,
+}
+
+impl Doubt {
+    fn note(self, reading: &mut Reading) {
+        let reason = match self {
+            Self::Guessed => {
+                reading.starts = Starts::Unknown;
+                "the image's entrypoint is not known; its arguments are vLLM's"
+            }
+            Self::NoProgram => {
+                reading.starts = Starts::No;
+                reading.without_edits();
+                "the image runs its arguments as a program, and they are options only; name the program"
+            }
+        };
+        reading.resolvable = Resolvable::Partial;
+        reading.unresolved.push(Unresolved {
+            field: "argv".to_owned(),
+            reason: reason.to_owned(),
+            decides_memory: false,
+        });
+    }
+}
+
+/// The entrypoint that the arguments speak for, and what is assumed by that.
+fn settled<'e>(
+    container: &Container,
+    image: &Image<'_>,
+    by_image: Option<&'static dyn Reader>,
+    stated: bool,
+    entrypoint: Option<Vec<Cow<'e, str>>>,
+) -> (Option<Vec<Cow<'e, str>>>, Option<Doubt>) {
+    let replaced = container
+        .command
+        .as_ref()
+        .is_some_and(|command| !command.is_empty());
+    if replaced || stated {
+        return (entrypoint, None);
+    }
+    let program = arguments_are_a_program(container);
+    // A program of its own among the arguments is run by images that are not the projects' own servers.
+    if program && by_image.is_some_and(|reader| !reader.is_own_server(image)) {
+        return (Some(vec![Cow::Borrowed(RUNS_ARGUMENTS)]), None);
+    }
+    let runs_arguments = matches!(entrypoint.as_deref(), Some([word]) if word == RUNS_ARGUMENTS);
+    let first = container.args.as_ref().and_then(|args| args.first());
+    if let Some(reader) = by_image.filter(|_| runs_arguments)
+        && first.is_some_and(|first| first.starts_with('-'))
+    {
+        return (Some(default_entrypoint(reader.engine())), Some(Doubt::NoProgram));
+    }
+    // Options that no other engine has, given to an image whose entrypoint is not known.
+    let unknown = entrypoint.is_none() && by_image.is_none() && container.made.is_none();
+    if unknown && !program && has_vllm_options(container) {
+        return (Some(default_entrypoint(Engine::Vllm)), Some(Doubt::Guessed));
+    }
+    (entrypoint, None)
+}
+
+/// The entrypoint of an image that runs its arguments as a program.
+pub(super) const RUNS_ARGUMENTS: &str = "exec";
+
+/// Whether a container's arguments begin with a program that starts an engine, or with a shell and its script.
+fn arguments_are_a_program(container: &Container) -> bool {
+    let Some(args) = &container.args else {
+        return false;
+    };
+    let mut words: Vec<Word<'_>> = args.iter().map(|text| Word::literal(text)).collect();
+    prefix::strip(&mut words, &mut Vec::new());
+    let is_shell = |words: &[Word<'_>]| {
+        let text = |index: usize| words.get(index).map_or("", |word| &*word.text);
+        matches!(prefix::base_name(text(0)), "sh" | "bash") && words.len() > 1
+    };
+    if is_shell(&words) {
+        return true;
+    }
+    let command = Command {
+        words,
+        ..Command::default()
+    };
+    reader_of(&command).is_some()
 }
 
 fn has_vllm_options(container: &Container) -> bool {
@@ -329,7 +423,7 @@ fn unknown(context: &Context<'_>, reason: String) -> Reading {
 
 /// Programs of the shell's daily use, which take no device memory.
 fn is_harmless(command: &Command<'_>) -> bool {
-    const NAMES: [&str; 58] = [
+    const NAMES: [&str; 63] = [
         "[",
         "apk",
         "apt",
@@ -341,6 +435,7 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "cat",
         "chmod",
         "chown",
+        "command",
         "cp",
         "curl",
         "cut",
@@ -349,11 +444,13 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "dirname",
         "echo",
         "env",
+        "exec",
         "find",
         "free",
         "git",
         "grep",
         "gsutil",
+        "hash",
         "head",
         "hf",
         "hostname",
@@ -385,6 +482,8 @@ fn is_harmless(command: &Command<'_>) -> bool {
         "tar",
         "tee",
         "touch",
+        "type",
+        "uv",
         "wget",
         "which",
         "xargs",

@@ -37,6 +37,12 @@ pub(super) trait Reader: Sync {
     /// itself.
     fn entrypoint(&self, image: &Image<'_>) -> Option<Vec<Cow<'static, str>>>;
 
+    /// Whether the entrypoint of an image is surely the engine, so that a program among the arguments is no program
+    /// to it. Names alone say less: an image `vllm` may start anything.
+    fn is_own_server(&self, _image: &Image<'_>) -> bool {
+        true
+    }
+
     /// Whether a program is it.
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool;
 
@@ -74,6 +80,8 @@ impl<'c> Context<'c> {
             dtype: None,
             kv_cache_dtype: None,
             eager: false,
+            processes: None,
+            limits: Vec::new(),
             serving: Serving::default(),
             unresolved: Vec::new(),
             findings: Vec::new(),
@@ -189,9 +197,15 @@ impl<'c> Context<'c> {
     /// Whether the image is built for devices of another maker, or for none.
     pub(super) fn is_for_other_devices(&self) -> bool {
         let image = self.placed.container.image.to_ascii_lowercase();
-        let path = image.split_once('/').map_or(&*image, |(_, path)| path);
+        // The first part is a registry where it looks like a host.
+        let path = match image.split_once('/') {
+            Some((host, path)) if host.contains(['.', ':']) || host == "localhost" => path,
+            _ => &*image,
+        };
         path.split(|c: char| !c.is_ascii_alphanumeric()).any(|part| {
-            [
+            // `rocm6`, of a tag such as `rocm6.4.1_vllm_0.10.1`.
+            let numbered = part.trim_end_matches(|c: char| c.is_ascii_digit());
+            let known = [
                 "gaudi",
                 "habana",
                 "habanalabs",
@@ -205,8 +219,8 @@ impl<'c> Context<'c> {
                 "ascend",
                 "arm64",
                 "xeon",
-            ]
-            .contains(&part)
+            ];
+            known.contains(&part) || numbered == "rocm"
         })
     }
 
@@ -234,7 +248,8 @@ impl<'c> Context<'c> {
 
     /// Namespace and name of the ConfigMap that holds a file of the container, and its key.
     pub(super) fn config_map_of(&self, path: &str) -> Option<(String, String)> {
-        let (config_map, key) = files::config_map_of(self.pod, self.placed.container, path).ok()?;
+        let (config_map, key, _) =
+            files::config_map_of(self.pod, self.placed.container, self.sources, path).ok()?;
         Some((format!("{}/{}", namespace(self.pod), config_map.name), key))
     }
 

@@ -14,7 +14,7 @@ pub(super) fn several_words(context: &Context<'_>, line: &LineView<'_, '_>) -> O
     if !line.split {
         return None;
     }
-    first_with_several(context)
+    first_with_several(context).or_else(|| first_parts(context, line.words))
 }
 
 /// VG104 for the first item that holds several words.
@@ -34,6 +34,19 @@ pub(super) fn first_with_several(context: &Context<'_>) -> Option<Finding> {
         }
     }
     None
+}
+
+/// VG104 for a variable, perhaps in quotes of a script, that stands for several words.
+fn first_parts(context: &Context<'_>, words: &[Word<'_>]) -> Option<Finding> {
+    let mut parts = words.iter().skip_while(|word| !word.is_part).peekable();
+    let word = *parts.peek()?;
+    let parts = parts.take_while(|part| part.is_part && part.item == word.item);
+    let parts: Vec<&str> = parts.map(|part| &*part.text).collect();
+    let shown: String = parts.join(" ").chars().take(80).collect();
+    let message = format!(
+        "{shown:?} is one argument to the engine, not several; give each word as an argument of its own"
+    );
+    Some(Finding::new(Code::Vg104, word.item.path(&context.path), message))
 }
 
 /// Whether an item begins like an option and goes on after a space.
@@ -59,13 +72,8 @@ fn option_name(text: &str) -> &str {
 
 /// The words that were meant, where an item holds several; `None` where each item is one.
 pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bool) -> Option<Vec<Word<'w>>> {
-    let whole =
-        |word: &Word<'_>| word.span.as_ref().is_some_and(|span| span.start == 0) || word.span.is_none();
     let splits = |word: &Word<'_>| {
-        word.certainty == Certainty::Known
-            && whole(word)
-            && holds_several(&word.text)
-            && is_option(option_name(&word.text))
+        word.certainty == Certainty::Known && holds_several(&word.text) && is_option(option_name(&word.text))
     };
     if !words.iter().any(splits) {
         return None;
@@ -78,6 +86,7 @@ pub(super) fn split_items<'w>(words: &[Word<'w>], is_option: &dyn Fn(&str) -> bo
                 out.push(Word {
                     text: Cow::Owned(part.to_owned()),
                     span: None,
+                    is_part: true,
                     ..word.clone()
                 });
             }

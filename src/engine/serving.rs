@@ -2,6 +2,8 @@
 //!
 //! Only what is written stands here; defaults of a release are not filled in, for many of them depend on the device.
 
+use super::Unresolved;
+
 mod gibibytes;
 mod written;
 
@@ -64,6 +66,8 @@ pub struct Serving {
     pub overrides: Vec<&'static str>,
     /// Whether words or a file that cannot be read may set any of these.
     pub open: bool,
+    /// What the engine decides only when it runs, though every word of the invocation is known.
+    pub undecided: Vec<Unresolved>,
 }
 
 /// LoRA adapters.

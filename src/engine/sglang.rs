@@ -41,6 +41,10 @@ impl Reader for Sglang {
         Some(words.iter().copied().map(Cow::Borrowed).collect())
     }
 
+    fn is_own_server(&self, image: &Image<'_>) -> bool {
+        sagemaker::is_image(image)
+    }
+
     fn runs(&self, program: Program<'_>, words: &[Word<'_>]) -> bool {
         Start::of(program, words).is_some()
     }
@@ -65,6 +69,8 @@ enum Start {
     Wrapper(&'static str),
     /// The server for image and video models, which has options of its own.
     Diffusion,
+    /// A program of the project that uses no device.
+    Client(&'static str),
 }
 
 impl Start {
@@ -77,6 +83,18 @@ impl Start {
             }
             Program::Module("sglang_router.launch_server") => Some(Self::Wrapper("router-launch-server")),
             Program::Module("dynamo.sglang") => Some(Self::Wrapper("dynamo.sglang")),
+            // Benchmarks that load the engine themselves, and those that ask a server.
+            Program::Module("sglang.bench_offline_throughput") => {
+                Some(Self::Wrapper("bench-offline-throughput"))
+            }
+            Program::Module("sglang.bench_one_batch") => Some(Self::Wrapper("bench-one-batch")),
+            Program::Module("sglang.bench_serving") => Some(Self::Client("bench-serving")),
+            Program::Module(
+                "sglang_router.launch_router"
+                | "sglang.srt.disaggregation.mini_lb"
+                | "sglang.srt.disaggregation.launch_lb",
+            ) => Some(Self::Client("router")),
+            Program::Module("sglang.check_env") => Some(Self::Client("check-env")),
             Program::Module("sglang.multimodal_gen.runtime.launch_server") => Some(Self::Diffusion),
             _ => None,
         }

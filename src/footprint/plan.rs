@@ -137,7 +137,8 @@ impl<'a> Plan<'a> {
     /// Settles what a reading says, with the model's facts, for one device.
     pub fn of(reading: &Reading, model: &'a Model, format: Format, device: Device) -> Result<Self, Unknown> {
         // Whatever cannot be read could be anything.
-        if let Some(gap) = reading.unresolved.iter().find(|gap| decides(&gap.field)) {
+        let mut gaps = reading.unresolved.iter().chain(&reading.serving.undecided);
+        if let Some(gap) = gaps.find(|gap| decides(&gap.field)) {
             return Err(Unknown::new(format!(
                 "{} cannot be resolved: {}",
                 gap.field, gap.reason

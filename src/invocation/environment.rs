@@ -8,6 +8,7 @@ use super::reason::{brief, brief_owned};
 use super::{Certainty, Item, Word};
 use crate::engine::{LookUp, Sources};
 use crate::workload::pod::{Container, EnvVarSource, Pod};
+use crate::workload::template::groups;
 
 /// Bytes of values that are put in place of names for one container, all in all; each step could double them. What is
 /// searched for a name counts too.
@@ -44,6 +45,8 @@ pub struct Environment<'a> {
     index: HashMap<Cow<'a, str>, usize>,
     /// Sources that could not be read as a whole, so that any variable may come from them.
     unread: Vec<String>,
+    /// What the LeaderWorkerSet controller tells the pod of its group: the size, and its own place.
+    group: [Option<&'a str>; 2],
     spent: Cell<usize>,
 }
 
@@ -62,8 +65,12 @@ pub(crate) enum Found<'e> {
 impl<'a> Environment<'a> {
     pub(super) fn read(pod: &'a Pod, container: &'a Container, sources: &'a dyn Sources) -> Self {
         let namespace = namespace(pod);
+        let metadata = &pod.metadata;
+        let size = metadata.annotations.get(groups::GROUP_SIZE);
+        let index = metadata.labels.get(groups::WORKER_INDEX);
         let mut environment = Self {
             variables: Vec::with_capacity(container.env.len()),
+            group: [size, index].map(|text| text.map(String::as_str)),
             ..Self::default()
         };
         for (index, from) in container.env_from.iter().enumerate() {
@@ -159,6 +166,7 @@ impl<'a> Environment<'a> {
         match self.get(name) {
             Some(Variable { value: Ok(value), .. }) => Found::Value(value),
             Some(Variable { value: Err(why), .. }) => Found::Unknown(Cow::Borrowed(why)),
+            None if let Some(value) = self.of_group(name) => Found::Value(value),
             None => match (self.unread.first(), injected(name)) {
                 (_, Some(by)) => Found::Unknown(Cow::Owned(format!("{} is set by {by}", brief(name)))),
                 (Some(source), None) => Found::Unknown(Cow::Owned(format!(
@@ -167,6 +175,16 @@ impl<'a> Environment<'a> {
                 ))),
                 (None, None) => Found::NotSet,
             },
+        }
+    }
+
+    /// A variable that the LeaderWorkerSet controller sets, where its value is known.
+    fn of_group(&self, name: &str) -> Option<&'a str> {
+        let [size, index] = self.group;
+        match name {
+            "LWS_GROUP_SIZE" => size,
+            "LWS_WORKER_INDEX" => index,
+            _ => None,
         }
     }
 
@@ -184,6 +202,7 @@ impl<'a> Environment<'a> {
             span: Some(0..text.len()),
             reason,
             alternatives: Vec::new(),
+            is_part: false,
         }
     }
 
@@ -279,6 +298,9 @@ fn value_from<'a>(
     source: &'a EnvVarSource,
     sources: &'a dyn Sources,
 ) -> Result<Cow<'a, str>, Option<String>> {
+    if let Some(reason) = &source.unread {
+        return Err(Some(reason.clone()));
+    }
     if let Some(key) = &source.config_map_key_ref {
         return match sources.config_map(namespace, &key.name) {
             LookUp::Found(data) => match data.get(&key.key) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::engine::{LookUp, Sources};
-use crate::workload::pod::{ConfigMapVolume, Container, Pod, VolumeMount};
+use crate::workload::pod::{ConfigMapVolume, Container, Pod, Volume, VolumeMount};
 
 use super::environment::namespace;
 
@@ -21,17 +21,17 @@ fn mount<'p>(container: &'p Container, path: &str) -> Option<(&'p VolumeMount, S
         .max_by_key(|(mount, _)| mount.mount_path.len())
 }
 
-/// The ConfigMap that is mounted at `path` and the key that the file has in it, or why there is none.
-pub(crate) fn config_map_of<'p>(
+/// The ConfigMaps that can hold the file at `path`, each with the key that it has there, or why there is none.
+fn config_maps_of<'p>(
     pod: &'p Pod,
     container: &Container,
     path: &str,
-) -> Result<(&'p ConfigMapVolume, String), String> {
+) -> Result<Vec<(&'p ConfigMapVolume, String)>, String> {
     let Some((mount, rest)) = mount(container, path) else {
         return Err("it is not in a volume".to_owned());
     };
     let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name);
-    let Some(config_map) = volume.and_then(|volume| volume.config_map.as_ref()) else {
+    let Some(volume) = volume.filter(|volume| volume.config_maps().next().is_some()) else {
         return Err(format!("the volume {} is no ConfigMap", mount.name));
     };
     let inner = match mount.sub_path.as_deref().filter(|sub_path| !sub_path.is_empty()) {
@@ -39,14 +39,47 @@ pub(crate) fn config_map_of<'p>(
         Some(sub_path) => format!("{}/{rest}", sub_path.trim_end_matches('/')),
         None => rest,
     };
-    let key = if config_map.items.is_empty() {
-        inner
-    } else {
+    let key = |config_map: &ConfigMapVolume| {
+        if config_map.items.is_empty() {
+            return Some(inner.clone());
+        }
         let item = config_map.items.iter().find(|item| item.path == inner);
         item.map(|item| item.key.clone())
-            .ok_or_else(|| format!("the volume {} has no such file", mount.name))?
     };
-    Ok((config_map, key))
+    let found: Vec<_> = volume
+        .config_maps()
+        .filter_map(|config_map| Some((config_map, key(config_map)?)))
+        .collect();
+    if found.is_empty() {
+        return Err(format!("the volume {} has no such file", mount.name));
+    }
+    Ok(found)
+}
+
+/// The ConfigMap that holds the file at `path`, its key there and its text, or why there is none. Of several sources of
+/// one volume the last one that has the file counts, as the kubelet writes them in order.
+pub(crate) fn config_map_of<'p, 's>(
+    pod: &'p Pod,
+    container: &Container,
+    sources: &'s dyn Sources,
+    path: &str,
+) -> Result<(&'p ConfigMapVolume, String, &'s str), String> {
+    let namespace = namespace(pod);
+    let mut missing = None;
+    for (config_map, key) in config_maps_of(pod, container, path)?.into_iter().rev() {
+        let name = &config_map.name;
+        let reason = match sources.config_map(namespace, name) {
+            LookUp::Found(data) => match data.get(&key) {
+                Some(text) => return Ok((config_map, key, text)),
+                None => format!("ConfigMap {namespace}/{name} has no key {key}"),
+            },
+            LookUp::Missing => format!("ConfigMap {namespace}/{name} does not exist"),
+            // It may hold the file, so that an earlier one does not count.
+            LookUp::NotRead(why) => return Err(format!("ConfigMap {namespace}/{name} was not read: {why}")),
+        };
+        missing.get_or_insert(reason);
+    }
+    Err(missing.unwrap_or_default())
 }
 
 /// The text of the file at `path`, or why it is not known.
@@ -56,22 +89,7 @@ pub(crate) fn read<'s>(
     sources: &'s dyn Sources,
     path: &str,
 ) -> Result<&'s str, String> {
-    let (config_map, key) = config_map_of(pod, container, path)?;
-    let namespace = namespace(pod);
-    match sources.config_map(namespace, &config_map.name) {
-        LookUp::Found(data) => data
-            .get(&key)
-            .map(String::as_str)
-            .ok_or_else(|| format!("ConfigMap {namespace}/{} has no key {key}", config_map.name)),
-        LookUp::Missing => Err(format!(
-            "ConfigMap {namespace}/{} does not exist",
-            config_map.name
-        )),
-        LookUp::NotRead(why) => Err(format!(
-            "ConfigMap {namespace}/{} was not read: {why}",
-            config_map.name
-        )),
-    }
+    config_map_of(pod, container, sources, path).map(|(_, _, text)| text)
 }
 
 /// Files below a folder of a container.
@@ -124,26 +142,29 @@ pub(crate) fn below(pod: &Pod, container: &Container, sources: &dyn Sources, fol
 /// The files of a mount by their paths below it; `None` for the mount itself, where it is one file.
 fn keys(pod: &Pod, mount: &VolumeMount, sources: &dyn Sources) -> Result<Vec<Option<String>>, String> {
     let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name);
-    let Some(config_map) = volume.and_then(|volume| volume.config_map.as_ref()) else {
+    let Some(volume) = volume.filter(|volume| volume.is_of_config_maps()) else {
         return Err(format!("the volume {} is no ConfigMap", mount.name));
     };
     let namespace = namespace(pod);
-    let name = &config_map.name;
-    let data = match sources.config_map(namespace, name) {
-        LookUp::Found(data) => data,
-        LookUp::Missing if config_map.optional => return Ok(Vec::new()),
-        LookUp::Missing => return Err(format!("ConfigMap {namespace}/{name} does not exist")),
-        LookUp::NotRead(why) => return Err(format!("ConfigMap {namespace}/{name} was not read: {why}")),
-    };
-    let paths: Vec<String> = if config_map.items.is_empty() {
-        data.keys().cloned().collect()
-    } else {
-        let present = config_map
-            .items
-            .iter()
-            .filter(|item| data.contains_key(&item.key));
-        present.map(|item| item.path.clone()).collect()
-    };
+    let mut paths = Vec::new();
+    for config_map in volume.config_maps() {
+        let name = &config_map.name;
+        let data = match sources.config_map(namespace, name) {
+            LookUp::Found(data) => data,
+            LookUp::Missing if config_map.optional => continue,
+            LookUp::Missing => return Err(format!("ConfigMap {namespace}/{name} does not exist")),
+            LookUp::NotRead(why) => return Err(format!("ConfigMap {namespace}/{name} was not read: {why}")),
+        };
+        if config_map.items.is_empty() {
+            paths.extend(data.keys().cloned());
+        } else {
+            let present = config_map
+                .items
+                .iter()
+                .filter(|item| data.contains_key(&item.key));
+            paths.extend(present.map(|item| item.path.clone()));
+        }
+    }
     let sub_path = mount
         .sub_path
         .as_deref()
@@ -178,12 +199,12 @@ pub(crate) fn config_maps<'p>(pod: &'p Pod, container: &'p Container) -> impl It
                 .filter_map(|variable| variable.value.as_ref()),
         )
     };
-    container.volume_mounts.iter().filter_map(move |mount| {
-        let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name)?;
-        let map = volume.config_map.as_ref()?;
+    container.volume_mounts.iter().flat_map(move |mount| {
+        let volume = pod.spec.volumes.iter().find(|volume| volume.name == mount.name);
         let at = mount.mount_path.trim_end_matches('/');
         let named = texts().any(|text| text.contains(at) || names_folder_of(text, at));
-        named.then_some(map.name.as_str())
+        let maps = volume.filter(|_| named).map(Volume::config_maps);
+        maps.into_iter().flatten().map(|map| map.name.as_str())
     })
 }
 

@@ -2,52 +2,9 @@
 
 use super::{Certainty, Word};
 
-/// A program that starts another one: which of its short options take a word, and how many words of its own follow
-/// the options.
-struct Wrapper {
-    name: &'static str,
-    valued: &'static str,
-    own_words: usize,
-}
+mod wrappers;
 
-const fn wrapper(name: &'static str, valued: &'static str, own_words: usize) -> Wrapper {
-    Wrapper {
-        name,
-        valued,
-        own_words,
-    }
-}
-
-const WRAPPERS: [Wrapper; 28] = [
-    wrapper("mpirun", "nxHc", 0),
-    wrapper("mpiexec", "nxHc", 0),
-    wrapper("exec", "a", 0),
-    wrapper("command", "", 0),
-    wrapper("builtin", "", 0),
-    wrapper("nohup", "", 0),
-    wrapper("time", "of", 0),
-    wrapper("setsid", "", 0),
-    wrapper("stdbuf", "ioe", 0),
-    wrapper("nice", "n", 0),
-    wrapper("ionice", "cn", 0),
-    wrapper("numactl", "NmCpibPw", 0),
-    wrapper("taskset", "", 1),
-    wrapper("timeout", "sk", 1),
-    wrapper("gosu", "", 1),
-    wrapper("su-exec", "", 1),
-    wrapper("sudo", "ugCh", 0),
-    wrapper("tini", "pe", 0),
-    wrapper("dumb-init", "r", 0),
-    wrapper("catatonit", "", 0),
-    wrapper("nvidia_entrypoint.sh", "", 0),
-    wrapper("docker-entrypoint.sh", "", 0),
-    wrapper("ramalama-serve-core", "", 0),
-    wrapper("uv", "p", 1),
-    wrapper("poetry", "", 1),
-    wrapper("pipenv", "", 1),
-    wrapper("conda", "", 1),
-    wrapper("nsys", "otsc", 1),
-];
+use wrappers::{Behind, EVERY, WRAPPERS, Wrapper};
 
 /// The last part of a program's path.
 #[must_use]
@@ -55,8 +12,11 @@ pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Takes off what stands before the program, and gives the variables that it sets.
-pub(crate) fn strip(words: &mut Vec<Word<'_>>, variables: &mut Vec<(String, Option<String>)>) {
+/// Takes off what stands before the program, which is returned, and gives the variables that it sets.
+pub(crate) fn strip<'a>(
+    words: &mut Vec<Word<'a>>,
+    variables: &mut Vec<(String, Option<String>)>,
+) -> Vec<Word<'a>> {
     // Each round passes at least one word; taking them off one by one would move all the others each time.
     let mut start = 0;
     while let Some(first) = words.get(start) {
@@ -77,40 +37,40 @@ pub(crate) fn strip(words: &mut Vec<Word<'_>>, variables: &mut Vec<(String, Opti
         }
         start += length;
     }
-    words.drain(..start);
+    words.drain(..start).collect()
 }
 
+/// Words of a wrapper's own, itself included; none where it starts no other program this time.
 fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
+    let text = |index: usize| words.get(index).map(|word| &*word.text);
+    // `command -v vllm` asks where it is.
+    if wrapper.name == "command" && text(1).is_some_and(|option| option.starts_with('-') && option != "-p") {
+        return words.len();
+    }
+    let (commands, mut own) = match wrapper.behind {
+        Behind::Words(own) => (None, own),
+        Behind::Subcommand(names, own) => (Some(names), own),
+        Behind::Dashes(names) => {
+            let is_one = text(1).is_some_and(|name| names.contains(&name));
+            let dashes = words.iter().position(|word| word.text == "--");
+            return dashes.filter(|_| is_one).map_or(words.len(), |dashes| dashes + 1);
+        }
+    };
+    let mut commands = commands;
     let mut index = 1;
-    let mut own = wrapper.own_words;
-    while let Some(word) = words.get(index) {
-        let text = &*word.text;
-        if text == "--" {
+    while let Some(text) = text(index) {
+        if text == "--" && commands.is_none() {
             return index + 1;
         }
         if matches!(text, "-mca" | "--mca") {
             index += 3;
         } else if text.starts_with('-') && text.len() > 1 {
-            let takes_next = match text.strip_prefix("--") {
-                Some(long) => {
-                    // `--cpunodebind 0`, `--signal TERM`, `--name env`; most are written with `=`.
-                    [
-                        "cpunodebind",
-                        "membind",
-                        "physcpubind",
-                        "signal",
-                        "name",
-                        "with",
-                        "extra",
-                        "hostfile",
-                        "host",
-                        "map-by",
-                    ]
-                    .contains(&long)
-                }
-                None => text == "-np" || text.len() == 2 && wrapper.valued.contains(&text[1..]),
-            };
-            index += if takes_next { 2 } else { 1 };
+            index += if takes_next(wrapper, text) { 2 } else { 1 };
+        } else if let Some(names) = commands.take() {
+            if !names.contains(&text) {
+                return words.len();
+            }
+            index += 1;
         } else if own > 0 {
             own -= 1;
             index += 1;
@@ -119,6 +79,15 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
         }
     }
     index
+}
+
+/// Whether the word behind an option is its value.
+fn takes_next(wrapper: &Wrapper, option: &str) -> bool {
+    match option.strip_prefix("--") {
+        Some(long) if wrapper.long == EVERY => !long.contains('='),
+        Some(long) => wrapper.long.contains(&long),
+        None => option == "-np" || option.len() == 2 && wrapper.short.contains(&option[1..]),
+    }
 }
 
 /// `env [-i] [-u NAME] [NAME=VALUE …] program`.
@@ -232,8 +201,43 @@ mod tests {
             "env -u X nohup vllm serve m",
             "uv run vllm serve m",
             "mpirun --allow-run-as-root --mca btl self -np 8 -x A vllm serve m",
+            "numactl -C 0-7 --localalloc vllm serve m",
+            "timeout --signal TERM 1h vllm serve m",
+            "chrt -f 10 prlimit --memlock=unlimited vllm serve m",
+            "flock -n /run/lock vllm serve m",
+            "setpriv --reuid 1000 --regid=1000 --clear-groups vllm serve m",
+            "runuser -u app -- vllm serve m",
+            "s6-setuidgid app vllm serve m",
+            "uv run --no-sync --with a vllm serve m",
+            "uvx --from a vllm serve m",
+            "conda run --no-capture-output -n a vllm serve m",
+            "micromamba run -n base vllm serve m",
+            "pixi run -e gpu vllm serve m",
+            "opentelemetry-instrument --traces_exporter otlp --service_name=a vllm serve m",
+            "ddtrace-run vllm serve m",
+            "newrelic-admin run-program vllm serve m",
+            "strace -f -o /log vllm serve m",
+            "perf record -o /a vllm serve m",
+            "nsys profile -o a --trace cuda --force-overwrite true --delay=9 vllm serve m",
+            "compute-sanitizer --tool memcheck vllm serve m",
+            "py-spy record -o a -- vllm serve m",
+            "vault-env doppler run --project a -- vllm serve m",
+            "chamber exec prod -- vllm serve m",
+            "ray symmetric-run --address a:1 --min-nodes 2 -- vllm serve m",
         ] {
             assert_eq!(stripped(line).0, "vllm serve m", "{line}");
+        }
+        for line in [
+            "command -v vllm",
+            "command -V vllm serve m",
+            "ray start --head",
+            "ray job submit -- vllm serve m",
+            "uv pip install vllm",
+            "conda activate vllm",
+            "doppler secrets -- vllm serve m",
+            "infisical run --command a",
+        ] {
+            assert_eq!(stripped(line).0, line);
         }
         let (rest, variables) = stripped("env A=b CUDA_VISIBLE_DEVICES=0 vllm serve m");
         assert_eq!(rest, "vllm serve m");

@@ -20,6 +20,7 @@ mod list;
 mod parameters;
 mod pattern;
 mod repeat;
+mod substitute;
 mod variable;
 mod written;
 
@@ -64,6 +65,10 @@ pub(super) struct Runner<'a, 'e> {
     loop_in_doubt: bool,
     /// What the last command wrote to the pipe.
     piped: Option<written::Text>,
+    /// Brackets that the command at hand stands in: what ends there ends a shell of its own.
+    subshells: u32,
+    /// The here-document or here-string that `read` reads.
+    here: Option<String>,
 }
 
 /// Looks up a file of the container.
@@ -117,6 +122,8 @@ impl<'a, 'e> Runner<'a, 'e> {
             loops: 0,
             loop_in_doubt: false,
             piped: None,
+            subshells: 0,
+            here: None,
         }
     }
 
@@ -138,12 +145,20 @@ impl<'a, 'e> Runner<'a, 'e> {
         mut variables: Vec<(String, Option<String>)>,
         conditional: bool,
     ) {
-        prefix::strip(&mut words, &mut variables);
+        let before = prefix::strip(&mut words, &mut variables);
+        // `ray symmetric-run … -- PROGRAM`: this node joins a group before the program starts.
+        if let Some(at) = before.iter().position(|word| base_name(&word.text) == "ray") {
+            self.commands.push(Command {
+                words: before[at..].to_vec(),
+                conditional: conditional || self.doubtful,
+                ..Command::default()
+            });
+        }
         let Some(first) = words.first() else { return };
         let shell = first.certainty == Certainty::Known
             && matches!(
                 base_name(&first.text),
-                "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh"
+                "sh" | "bash" | "ash" | "dash" | "zsh" | "ksh" | "su"
             );
         if shell && let Some(at) = script_index(&words) {
             self.script = true;
@@ -160,6 +175,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             self.positional = outer;
             return;
         }
+        let shell = shell && base_name(&words[0].text) != "su";
         if let Some((at, text)) = self.script_file(&words, shell) {
             self.script = true;
             if self.depth >= DEEPEST {
@@ -284,6 +300,13 @@ fn bare_text(token: &Token) -> Option<&str> {
 
 /// The index of the script of `sh -c SCRIPT`; `None` where the shell runs a file.
 fn script_index(words: &[Word<'_>]) -> Option<usize> {
+    // `su USER -c SCRIPT`: the user may stand before the options.
+    if words.first().is_some_and(|first| base_name(&first.text) == "su") {
+        let at = words
+            .iter()
+            .position(|word| matches!(&*word.text, "-c" | "--command"))?;
+        return (at + 1 < words.len()).then_some(at + 1);
+    }
     let mut index = 1;
     let mut command = false;
     while let Some(word) = words.get(index) {

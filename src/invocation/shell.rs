@@ -25,6 +25,13 @@ pub(super) enum Piece {
     },
     /// `${NAME[@]}`.
     Array { name: String, quoted: bool },
+    /// `${NAME[@]:from:count}`, `${@:from}`.
+    Slice {
+        name: String,
+        from: usize,
+        count: Option<usize>,
+        quoted: bool,
+    },
     /// `${NAME#pattern}`, `${NAME,,}`, `${NAME/pattern/text}`.
     Changed {
         name: String,
@@ -95,6 +102,8 @@ pub(super) enum Kind {
     },
     /// `> FILE` or `>> FILE` of the standard output.
     Into { append: bool, target: Vec<Piece> },
+    /// `< FILE` of the standard input.
+    From { source: Vec<Piece> },
     /// `<< WORD`: the text below the line.
     HereDocument {
         /// The text, with what it expands.

@@ -39,7 +39,7 @@ impl Ledger {
             let class = self.nodes.class(entry.class).expect("its class");
             let mut loads = vec![Load::default(); entry.node.pools.len()];
             for holder in here {
-                let standings = self.standings(holder, class);
+                let standings = self.standings_on(holder, class, name);
                 assert_eq!(
                     holder.standings, standings,
                     "standings of {} on {name}",
@@ -68,8 +68,8 @@ impl Ledger {
                 assert_eq!(kept, members.iter().collect(), "nodes by room in class {index}");
                 for name in &members {
                     let entry = self.nodes.get(name).expect("a member");
-                    let (of_node, budget) = (&entry.node.pools[pool], class.device_policy.device.budget);
-                    let room = super::room::room(of_node, budget, &entry.loads[pool]);
+                    let (of_node, policy) = (&entry.node.pools[pool], &class.device_policy.device);
+                    let room = super::room::room(of_node, policy, &entry.loads[pool]);
                     let found = |least: Share| class.with_room(pool, least).any(|other| other == name);
                     assert!(
                         found(room) && !found(Share::from_ppm(room.ppm() + 1)),
@@ -151,6 +151,8 @@ enum Step {
     },
     /// The watch shows it, unbound or bound to a node of the scheduler's choice.
     See(usize, Option<usize>),
+    /// Its status tells the slots that its container got, or tells nothing any more.
+    Status(usize, Option<(usize, usize)>),
     Terminating(usize),
     Ended(usize),
     Deleted(usize),
@@ -170,6 +172,8 @@ fn step() -> impl Strategy<Value = Step> {
         8 => (50_u64..=900, prop::option::weighted(0.3, 0..NODES.len()), prop::bool::weighted(0.2))
             .prop_map(|(fraction, only, again)| Step::Create { fraction, only, again }),
         8 => (index(), prop::option::weighted(0.7, 0..NODES.len())).prop_map(|(pod, node)| Step::See(pod, node)),
+        5 => (index(), prop::option::weighted(0.8, (0_usize..3, 0_usize..4)))
+            .prop_map(|(pod, slot)| Step::Status(pod, slot)),
         1 => index().prop_map(Step::Terminating),
         1 => index().prop_map(Step::Ended),
         2 => index().prop_map(Step::Deleted),
@@ -177,7 +181,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (index(), 50_u64..=900).prop_map(|(pod, fraction)| Step::Update(pod, fraction)),
         4 => (0..NODES.len(), 0..SHAPES).prop_map(|(node, shape)| Step::Node(node, shape)),
         2 => (0..NODES.len()).prop_map(Step::NodeGone),
-        1 => (0_usize..4).prop_map(Step::Policies),
+        1 => (0_usize..6).prop_map(Step::Policies),
         1 => any::<bool>().prop_map(Step::Namespace),
         1 => Just(Step::Raises),
     ]
@@ -248,6 +252,8 @@ fn policies(choice: usize) -> Arc<PolicySet> {
         3 => document(
             "{match: {namespaces: {matchLabels: {tier: gold}}}, overheadMiB: {vllm: {\">=0.20\": 4000}}}",
         ),
+        4 => document("{match: {}, device: {evidence: [any]}}"),
+        5 => document("{match: {}, device: {evidence: [observed]}}"),
         _ => return Arc::new(PolicySet::built_in()),
     };
     let documents = file::parse(&text, "test").unwrap_or_else(|errors| panic!("{errors}"));
@@ -321,6 +327,16 @@ impl Run {
                 if let (Some(to), true) = (to, self.pods[index]["spec"]["nodeName"].is_null()) {
                     self.pods[index]["spec"]["nodeName"] = json!(NODES[*to]);
                 }
+                let pod = self.pods[index].clone();
+                self.see(&pod);
+            }
+            Step::Status(index, slot) => {
+                let Some(index) = pick(*index) else { return };
+                let slots =
+                    slot.map(|(device, slot)| json!([{"resourceID": format!("GPU-{device}::{slot}")}]));
+                self.pods[index]["status"] = json!({"containerStatuses": [{"name": "c", "allocatedResourcesStatus": [
+                    {"name": "nvidia.com/gpu", "resources": slots},
+                ]}]});
                 let pod = self.pods[index].clone();
                 self.see(&pod);
             }

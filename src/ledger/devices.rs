@@ -1,15 +1,15 @@
 //! The devices of the cluster as people look at them: what stands where, whatever admission had in mind.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::nodes::{Class, NodeEntry};
-use super::room::Load;
+use super::room::{Load, may_meet};
 use super::{Holder, Ledger};
-use crate::demand::{Hold, Standing};
+use crate::demand::Standing;
 use crate::device::{Pool, Sharing};
-use crate::policy::Evidence;
+use crate::policy::{DevicePolicy, Evidence};
 use crate::units::{Mib, Share};
 
 /// One holder of a pool: a rank of a container.
@@ -33,6 +33,8 @@ pub struct HolderView {
     pub everywhere: bool,
     /// Whether the pod is bound to the node (else the place is tentative).
     pub bound: bool,
+    /// The devices on which its container was seen; empty where nothing tells.
+    pub devices: Vec<Arc<str>>,
 }
 
 /// The devices of one pool of one node. Where the node has several and nothing tells which holder stands on which, they
@@ -43,8 +45,10 @@ pub struct DeviceView {
     pub node: Arc<str>,
     /// Extended resource.
     pub resource: Arc<str>,
-    /// Index of the device; `None` where the row stands for several.
+    /// Index of the device; `None` where the row stands for several, or where [`DeviceView::id`] names it.
     pub device: Option<u32>,
+    /// Identity of the device (`GPU-…`), where the row stands for one that holders were seen on.
+    pub id: Option<Arc<str>>,
     /// Devices behind the row.
     pub devices: u32,
     /// Product.
@@ -69,6 +73,20 @@ pub struct DeviceView {
     pub evidence: Evidence,
     /// Everybody on the pool, largest share first.
     pub holders: Vec<HolderView>,
+    /// Devices that holders were seen on, with the slots that they have there.
+    pub seen: BTreeMap<Arc<str>, u32>,
+    /// How many holders whose device is not known may stand on one.
+    pub(crate) meeting: usize,
+}
+
+/// Something that takes memory of a pool: what it weighs, what is asked of it, and where it is, if that is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Meets<'a> {
+    pub(crate) weight: u64,
+    pub(crate) amount: Mib,
+    pub(crate) devices: &'a [Arc<str>],
+    /// Whether it takes no slot and counts on each device.
+    pub(crate) everywhere: bool,
 }
 
 impl DeviceView {
@@ -91,16 +109,99 @@ impl DeviceView {
     pub fn left(&self) -> Share {
         self.budget_share.less(self.promised_share)
     }
+
+    /// The amounts that come together on the heaviest device when so many of its slots are `kept` for somebody else.
+    pub(crate) fn meeting(&self, mut items: Vec<Meets<'_>>, kept: usize) -> Mib {
+        items.sort_unstable_by_key(|item| std::cmp::Reverse((item.weight, item.amount)));
+        let anywhere = || {
+            items
+                .iter()
+                .filter(|item| item.devices.is_empty() && !item.everywhere)
+        };
+        let sum = |on: Option<&Arc<str>>, free: usize| {
+            let there = items
+                .iter()
+                .filter(|item| item.everywhere || on.is_some_and(|on| item.devices.contains(on)))
+                .chain(anywhere().take(free));
+            there.fold((0_u64, Mib::ZERO), |(weight, amount), item| {
+                (weight.saturating_add(item.weight), amount.plus(item.amount))
+            })
+        };
+        let seen: BTreeSet<&Arc<str>> = items.iter().flat_map(|item| item.devices).collect();
+        let others = u32::try_from(seen.len()).is_ok_and(|seen| seen < self.devices);
+        let mut most = (0, Mib::ZERO);
+        if others {
+            most = sum(None, self.meeting.saturating_sub(kept));
+        }
+        for device in seen {
+            let taken = items.iter().filter(|item| item.devices.contains(device)).count();
+            let free = match self.meeting {
+                usize::MAX => usize::MAX,
+                meeting => meeting.saturating_sub(taken),
+            };
+            if free >= kept {
+                most = most.max(sum(Some(device), free.saturating_sub(kept)));
+            }
+        }
+        let (_, amount) = most;
+        amount
+    }
+
+    /// The same as one row for each device, where every holder was seen on one.
+    fn by_device(self) -> Vec<Self> {
+        if self.devices <= 1 || self.seen.is_empty() || self.evidence != Evidence::Observed {
+            return vec![self];
+        }
+        let per_device = self.sharing.slots_per_device();
+        let row = |id: Option<&Arc<str>>, devices: u32, slots: u32, taken: u32| {
+            let holders: Vec<HolderView> = self
+                .holders
+                .iter()
+                .filter(|holder| holder.everywhere || id.is_some_and(|id| holder.devices.contains(id)))
+                .cloned()
+                .collect();
+            Self {
+                id: id.cloned(),
+                devices,
+                slots,
+                slots_taken: taken,
+                promised: holders.iter().map(|holder| holder.request).sum(),
+                promised_share: holders.iter().map(|holder| holder.share).sum(),
+                seen: id.map(|id| (id.clone(), taken)).into_iter().collect(),
+                holders,
+                ..self.clone()
+            }
+        };
+        let mut rows: Vec<Self> = self
+            .seen
+            .iter()
+            .map(|(id, taken)| row(Some(id), 1, per_device, *taken))
+            .collect();
+        let known = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        let others = self.devices.saturating_sub(known);
+        if others > 0 {
+            let slots = self.slots.saturating_sub(known.saturating_mul(per_device));
+            rows.push(row(None, others, slots, 0));
+        }
+        rows
+    }
 }
 
 impl Ledger {
-    /// All devices, in order of node and pool.
+    /// All devices, in order of node and pool: a row for each device where every holder of a pool was seen on one.
     #[must_use]
     pub fn devices(&self) -> Vec<DeviceView> {
-        self.nodes
+        let by_slots = self
+            .nodes
             .iter()
-            .flat_map(|(name, entry)| self.views(name, entry))
-            .collect()
+            .flat_map(|(name, entry)| self.views(name, entry));
+        let mut devices: Vec<DeviceView> = by_slots.flat_map(DeviceView::by_device).collect();
+        let by_claims = self.claimed_devices();
+        if !by_claims.is_empty() {
+            devices.extend(by_claims);
+            devices.sort_by(|a, b| a.node.cmp(&b.node));
+        }
+        devices
     }
 
     /// Devices whose promises exceed their budget. Looks closely only at nodes where that can be.
@@ -108,7 +209,7 @@ impl Ledger {
     pub fn over_budget(&self) -> Vec<DeviceView> {
         let elsewhere: BTreeSet<&Arc<str>> = self
             .holders()
-            .filter(|holder| holder.place != holder.node)
+            .filter(|holder| holder.place != holder.node && holder.demand.takes_part())
             .filter_map(|holder| holder.node.as_ref())
             .collect();
         self.nodes
@@ -133,10 +234,10 @@ impl Ledger {
             return Vec::new();
         };
         let everybody = self.everybody(name, entry, class);
-        let budget = class.device_policy.device.budget;
+        let policy = &class.device_policy.device;
         let pools = entry.node.pools.iter().enumerate();
         pools
-            .map(|(index, pool)| view(name, pool, index, budget, &everybody))
+            .map(|(index, pool)| view(name, pool, index, policy, &everybody))
             .collect()
     }
 
@@ -149,7 +250,12 @@ impl Ledger {
             return Mib::ZERO;
         };
         let everybody = self.everybody(name, entry, class);
-        requests_that_meet(of, &holds(&everybody, pool))
+        if of.devices <= 1 {
+            // All meet, so nobody need be looked at.
+            let standings = everybody.iter().filter_map(|(_, standings)| standings.get(pool));
+            return standings.map(Standing::request).sum();
+        }
+        view(name, of, pool, &class.device_policy.device, &everybody).promised
     }
 
     /// All who stand on a node, or will: what is bound to it, and what has a tentative place there.
@@ -159,7 +265,7 @@ impl Ledger {
             let standings = if here {
                 Cow::Borrowed(&*holder.standings)
             } else {
-                Cow::Owned(self.standings(holder, class))
+                Cow::Owned(self.standings_on(holder, class, name))
             };
             (holder, standings)
         });
@@ -176,70 +282,70 @@ impl Ledger {
 /// A holder and what it takes on a node, by pool.
 type Present<'a> = (&'a Holder, Cow<'a, [Standing]>);
 
-/// A holder, what it holds, and whether it does so on every device.
-type Held<'a> = (&'a Holder, &'a Hold, bool);
-
-/// Everybody's holds on one pool, largest share first.
-fn holds<'a>(everybody: &'a [Present<'a>], pool: usize) -> Vec<Held<'a>> {
-    let mut holds: Vec<Held<'_>> = everybody
+/// Everybody's holds on one pool, largest share first, with the devices on which their containers were seen.
+fn holds(everybody: &[Present<'_>], pool: usize) -> Vec<HolderView> {
+    let standings = everybody
         .iter()
-        .filter_map(|(holder, standings)| Some((*holder, standings.get(pool)?)))
+        .filter_map(|(holder, standings)| Some((*holder, standings.get(pool)?)));
+    let mut holds: Vec<HolderView> = standings
         .flat_map(|(holder, standing)| {
-            let everywhere = standing.everywhere.iter().map(move |hold| (holder, hold, true));
-            everywhere.chain(standing.holds.iter().map(move |hold| (holder, hold, false)))
+            let everywhere = standing.everywhere.iter().map(|hold| (hold, true));
+            let holds = everywhere.chain(standing.holds.iter().map(|hold| (hold, false)));
+            holds.map(move |(hold, everywhere)| (holder, standing, hold, everywhere))
+        })
+        .map(|(holder, standing, hold, everywhere)| HolderView {
+            namespace: holder.namespace.clone(),
+            name: holder.name.clone(),
+            container: hold.container.clone(),
+            rank: hold.rank,
+            request: hold.request,
+            overhead: hold.overhead,
+            share: hold.share,
+            everywhere,
+            bound: holder.node.is_some(),
+            devices: standing
+                .seen
+                .iter()
+                .filter(|seen| !everywhere && seen.container == hold.container)
+                .flat_map(|seen| seen.devices.keys().cloned())
+                .collect(),
         })
         .collect();
-    let name = |(holder, hold, _): &Held<'a>| {
-        (
-            &*holder.namespace,
-            &*holder.name,
-            hold.container.as_str(),
-            hold.rank,
-        )
-    };
-    holds.sort_by(|a, b| b.1.share.cmp(&a.1.share).then_with(|| name(a).cmp(&name(b))));
+    holds.sort_by(|a, b| {
+        let name = |hold: &HolderView| {
+            (
+                hold.namespace.clone(),
+                hold.name.clone(),
+                hold.container.clone(),
+                hold.rank,
+            )
+        };
+        b.share.cmp(&a.share).then_with(|| name(a).cmp(&name(b)))
+    });
     holds
 }
 
-fn requests_that_meet(pool: &Pool, holds: &[Held<'_>]) -> Mib {
-    meeting(
-        pool,
-        holds
-            .iter()
-            .map(|(_, hold, everywhere)| (hold.request, *everywhere)),
-    )
-    .sum()
-}
-
-/// What may meet on one device of a pool, of holders with the largest share first: those on every device, and as many
-/// of the others as have slots there.
-pub(crate) fn meeting<T>(pool: &Pool, holders: impl Iterator<Item = (T, bool)>) -> impl Iterator<Item = T> {
-    let mut left = super::room::may_meet(pool);
-    holders.filter_map(move |(holder, everywhere)| {
-        if everywhere {
-            return Some(holder);
-        }
-        let fits = left > 0;
-        left = left.saturating_sub(1);
-        fits.then_some(holder)
-    })
-}
-
-fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[Present<'_>]) -> DeviceView {
+fn view(
+    name: &Arc<str>,
+    pool: &Pool,
+    index: usize,
+    policy: &DevicePolicy,
+    everybody: &[Present<'_>],
+) -> DeviceView {
     let mut load = Load::default();
     for standing in everybody.iter().filter_map(|(_, standings)| standings.get(index)) {
         load.add(standing);
     }
-    let holds = holds(everybody, index);
     let budget = if pool.sharing.is_shared() {
-        budget
+        policy.budget
     } else {
         Share::WHOLE
     };
-    DeviceView {
+    let mut view = DeviceView {
         node: name.clone(),
         resource: pool.resource.clone(),
         device: (pool.devices == 1).then_some(0),
+        id: None,
         devices: pool.devices,
         product: pool.product.clone(),
         sharing: pool.sharing,
@@ -248,26 +354,32 @@ fn view(name: &Arc<str>, pool: &Pool, index: usize, budget: Share, everybody: &[
         total: pool.total,
         budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
         budget_share: budget,
-        promised: requests_that_meet(pool, &holds),
-        promised_share: load.together(pool),
-        evidence: if pool.devices == 1 || !pool.sharing.is_shared() {
-            Evidence::Observed
-        } else {
-            Evidence::Any
-        },
-        holders: holds
-            .into_iter()
-            .map(|(holder, hold, everywhere)| HolderView {
-                namespace: holder.namespace.clone(),
-                name: holder.name.clone(),
-                container: hold.container.clone(),
-                rank: hold.rank,
-                request: hold.request,
-                overhead: hold.overhead,
-                share: hold.share,
-                everywhere,
-                bound: holder.node.is_some(),
-            })
+        promised: Mib::ZERO,
+        promised_share: load.together(pool, policy),
+        evidence: load.grade(pool),
+        holders: holds(everybody, index),
+        seen: load
+            .observed()
+            .map(|(id, there)| (id.clone(), there.slots))
             .collect(),
+        meeting: may_meet(pool, policy),
+    };
+    view.promised = if pool.devices == 1 {
+        view.holders.iter().map(|holder| holder.request).sum()
+    } else {
+        view.meeting(view.holders.iter().map(HolderView::meets).collect(), 0)
+    };
+    view
+}
+
+impl HolderView {
+    /// Weighed by its share, for what it asks.
+    pub(crate) fn meets(&self) -> Meets<'_> {
+        Meets {
+            weight: self.share.ppm(),
+            amount: self.request,
+            devices: &self.devices,
+            everywhere: self.everywhere,
+        }
     }
 }

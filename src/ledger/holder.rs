@@ -1,10 +1,12 @@
 //! A pod in the ledger: seen, or admitted and not seen yet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Moment;
+use super::observed::Observed;
 use crate::demand::{Demand, Standing};
+use crate::dra::resolve::Source;
 use crate::workload::pod::{Pod, PodSpec};
 
 /// A pod that holds, or will hold, slots and memory.
@@ -32,6 +34,12 @@ pub(crate) struct Holder {
     pub(crate) place: Option<Arc<str>>,
     /// What is accounted there, by pool.
     pub(crate) standings: Vec<Standing>,
+    /// The devices that its status tells.
+    pub(crate) observed: Vec<Observed>,
+    /// Names of the dynamic resource claims that it uses, those that were made for it included.
+    pub(crate) claims: Vec<Arc<str>>,
+    /// The claims that were made for it from templates, by entry of its `resourceClaims`.
+    pub(crate) made: BTreeMap<Arc<str>, Arc<str>>,
     /// Whether the API server has shown it.
     pub(crate) seen: bool,
     /// Whether it is being deleted. It holds its memory until it is gone.
@@ -47,8 +55,30 @@ pub(crate) struct Holder {
 impl Holder {
     /// Whether its place may still be chosen.
     pub(crate) fn movable(&self) -> bool {
-        self.node.is_none()
+        self.node.is_none() && self.demand.takes_part()
     }
+}
+
+/// The claims that were made for a pod from templates, by entry.
+pub(super) fn made(pod: &Pod) -> BTreeMap<Arc<str>, Arc<str>> {
+    let statuses = pod.status.resource_claim_statuses.iter();
+    let made = statuses.filter_map(|status| {
+        let name = status.resource_claim_name.as_deref()?;
+        Some((Arc::from(status.name.as_str()), Arc::from(name)))
+    });
+    made.collect()
+}
+
+/// Names of the claims that a pod's containers use: those that it names, and those that were made for it.
+pub(super) fn claims(demand: &Demand, made: &BTreeMap<Arc<str>, Arc<str>>) -> Vec<Arc<str>> {
+    let refs = demand.uses.iter().flat_map(|used| &used.refs);
+    let names = refs.filter_map(|used| match &used.source {
+        Source::Named(name) => Some(name.clone()),
+        Source::Template(_) => made.get(&used.entry).cloned(),
+        Source::Nothing => None,
+    });
+    let names: BTreeSet<Arc<str>> = names.collect();
+    names.into_iter().collect()
 }
 
 /// The part of a pod's specification that decides where it may stand. Field by field: to clone it whole would copy the

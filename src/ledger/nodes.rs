@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::room::{self, Load};
 use crate::demand::Standing;
 use crate::device::{GpuNode, Pool};
-use crate::policy::{PolicyRef, PolicySet};
+use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
 
 /// A node and what is accounted on it.
@@ -106,7 +106,7 @@ impl Nodes {
             class.members.insert(name.clone());
             for (index, set) in class.by_room.iter_mut().enumerate() {
                 set.insert((
-                    entry_room(&entry, index, class.device_policy.device.budget),
+                    entry_room(&entry, index, &class.device_policy.device),
                     name.clone(),
                 ));
             }
@@ -118,9 +118,9 @@ impl Nodes {
         let entry = self.entries.remove(name)?;
         if let Some(class) = self.classes.get_mut(entry.class) {
             class.members.remove(name);
-            let budget = class.device_policy.device.budget;
+            let policy = class.device_policy.clone();
             for (index, set) in class.by_room.iter_mut().enumerate() {
-                set.remove(&(entry_room(&entry, index, budget), Arc::from(name)));
+                set.remove(&(entry_room(&entry, index, &policy.device), Arc::from(name)));
             }
         }
         Some(entry)
@@ -205,13 +205,13 @@ impl Nodes {
         let Some(class) = self.classes.get_mut(entry.class) else {
             return;
         };
-        let budget = class.device_policy.device.budget;
+        let policy = class.device_policy.clone();
         let before: Vec<Share> = (0..class.by_room.len())
-            .map(|index| entry_room(entry, index, budget))
+            .map(|index| entry_room(entry, index, &policy.device))
             .collect();
         change(entry);
         for (index, (set, before)) in class.by_room.iter_mut().zip(before).enumerate() {
-            let after = entry_room(entry, index, budget);
+            let after = entry_room(entry, index, &policy.device);
             if after != before {
                 set.remove(&(before, key.clone()));
                 set.insert((after, key.clone()));
@@ -220,9 +220,9 @@ impl Nodes {
     }
 }
 
-fn entry_room(entry: &NodeEntry, pool: usize, budget: Share) -> Share {
+fn entry_room(entry: &NodeEntry, pool: usize, policy: &DevicePolicy) -> Share {
     match (entry.node.pools.get(pool), entry.loads.get(pool)) {
-        (Some(pool), Some(load)) => room::room(pool, budget, load),
+        (Some(pool), Some(load)) => room::room(pool, policy, load),
         _ => Share::ZERO,
     }
 }

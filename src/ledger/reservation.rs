@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::holder::Holder;
+use super::holder::{self, Holder};
 use super::{Ledger, Moment};
 use crate::demand::Demand;
 use crate::workload::pod::PodSpec;
@@ -97,12 +97,15 @@ impl Ledger {
             labels: reservation.labels,
             workload: reservation.workload,
             controller: reservation.controller,
+            claims: holder::claims(&reservation.demand, &BTreeMap::new()),
+            made: BTreeMap::new(),
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
             raise: None,
             constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),
+            observed: Vec::new(),
             seen: false,
             terminating: false,
             admitted_here: true,

@@ -1,4 +1,9 @@
 //! Room on the devices of one pool: which holders may stand together whatever the kubelet does.
+//!
+//! Where the kubelet tells the device of a holder, it counts on that device; any other may stand on each device that has a
+//! free slot. So the most that can come together on a device with `n` seen slots of `R` is what was seen on it and the
+//! `R - n` largest of the others: exact for each device, and never less than what any placement makes of it. Who asks for no
+//! device and reaches them all takes no slot and counts on each, beside those.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,43 +11,94 @@ use std::sync::Arc;
 
 use crate::demand::Standing;
 use crate::device::Pool;
+use crate::policy::{DevicePolicy, Evidence};
 use crate::units::Share;
+
+/// What was seen on one device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OnDevice {
+    /// Slots of holders that stand on it.
+    pub(crate) slots: u32,
+    /// Sum of their shares.
+    pub(crate) share: Share,
+}
 
 /// What is taken of one pool of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Load {
     /// Slots taken.
     pub(crate) slots: u32,
-    /// Shares of the holders, largest first.
+    /// Shares of the holders that may stand on any device, largest first.
     shares: Vec<Share>,
+    /// What was seen, by device.
+    observed: BTreeMap<Arc<str>, There>,
     /// Sum of the shares of those who take memory of every device.
     everywhere: Share,
-    /// How many standings there are of each tenant, where tenants are kept apart.
-    tenants: BTreeMap<Arc<str>, u32>,
+    /// Standings of each tenant of which not every device was seen, where tenants are kept apart.
+    unseen: Tenants,
+}
+
+/// How many standings there are of each tenant.
+type Tenants = BTreeMap<Arc<str>, u32>;
+
+/// What was seen on one device, and whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct There {
+    taken: OnDevice,
+    tenants: Tenants,
+}
+
+/// A [`Load`] without the names of its devices: equal ones leave the same room.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Nameless {
+    slots: u32,
+    shares: Vec<Share>,
+    devices: Vec<There>,
+    everywhere: Share,
+    unseen: Tenants,
+}
+
+/// One device as it may be at worst: what stands on it for certain, and how many of the others may join.
+struct Device<'a> {
+    id: Option<&'a Arc<str>>,
+    share: Share,
+    free: usize,
 }
 
 impl Load {
     pub(crate) fn add(&mut self, standing: &Standing) {
         self.slots = self.slots.saturating_add(standing.slots);
-        for hold in &standing.holds {
-            let at = self.shares.partition_point(|share| *share > hold.share);
-            self.shares.insert(at, hold.share);
+        for new in standing.anywhere() {
+            let at = self.shares.partition_point(|share| *share > new);
+            self.shares.insert(at, new);
+        }
+        for (device, slots, share) in standing.on_devices() {
+            let there = self.observed.entry(device.clone()).or_default();
+            there.taken.slots = there.taken.slots.saturating_add(slots);
+            there.taken.share = there.taken.share.plus(share);
         }
         for hold in &standing.everywhere {
             self.everywhere = self.everywhere.plus(hold.share);
         }
         if let Some(tenant) = &standing.tenant {
-            *self.tenants.entry(tenant.clone()).or_default() += 1;
+            if standing.is_seen() {
+                for (device, _, _) in standing.on_devices() {
+                    let there = self.observed.entry(device.clone()).or_default();
+                    *there.tenants.entry(tenant.clone()).or_default() += 1;
+                }
+            } else {
+                *self.unseen.entry(tenant.clone()).or_default() += 1;
+            }
         }
     }
 
     pub(crate) fn remove(&mut self, standing: &Standing) {
         self.slots = self.slots.saturating_sub(standing.slots);
-        for hold in &standing.holds {
+        for old in standing.anywhere() {
             // Sorted largest first, hence the reversed key.
             if let Ok(at) = self
                 .shares
-                .binary_search_by_key(&Reverse(hold.share), |share| Reverse(*share))
+                .binary_search_by_key(&Reverse(old), |share| Reverse(*share))
             {
                 self.shares.remove(at);
             }
@@ -50,32 +106,128 @@ impl Load {
         for hold in &standing.everywhere {
             self.everywhere = self.everywhere.less(hold.share);
         }
-        if let Some(tenant) = &standing.tenant
-            && let Some(count) = self.tenants.get_mut(tenant)
-        {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.tenants.remove(tenant);
+        for (device, slots, share) in standing.on_devices() {
+            if let Some(there) = self.observed.get_mut(device) {
+                there.taken.slots = there.taken.slots.saturating_sub(slots);
+                there.taken.share = there.taken.share.less(share);
             }
+        }
+        if let Some(tenant) = &standing.tenant {
+            if standing.is_seen() {
+                for (device, _, _) in standing.on_devices() {
+                    if let Some(there) = self.observed.get_mut(device) {
+                        forget(&mut there.tenants, tenant);
+                    }
+                }
+            } else {
+                forget(&mut self.unseen, tenant);
+            }
+        }
+        self.observed
+            .retain(|_, there| there.taken.slots > 0 || !there.tenants.is_empty());
+    }
+
+    pub(crate) fn nameless(&self) -> Nameless {
+        let mut devices: Vec<There> = self.observed.values().cloned().collect();
+        devices.sort_unstable();
+        Nameless {
+            slots: self.slots,
+            shares: self.shares.clone(),
+            devices,
+            everywhere: self.everywhere,
+            unseen: self.unseen.clone(),
         }
     }
 
-    /// The sum of the shares that may come together on one device.
-    pub(crate) fn together(&self, pool: &Pool) -> Share {
-        let meeting: Share = self.shares.iter().take(may_meet(pool)).copied().sum();
-        self.everywhere.plus(meeting)
+    /// What was seen, by device.
+    pub(crate) fn observed(&self) -> impl Iterator<Item = (&Arc<str>, OnDevice)> {
+        self.observed.iter().map(|(id, there)| (id, there.taken))
     }
 
-    /// Whether somebody of another tenant is here.
-    fn has_other_than(&self, tenant: &str) -> bool {
-        self.tenants.keys().any(|other| **other != *tenant)
+    /// How it is known where the holders of a pool stand.
+    pub(crate) fn grade(&self, pool: &Pool) -> Evidence {
+        if pool.devices <= 1 || !pool.sharing.is_shared() || self.is_seen() {
+            Evidence::Observed
+        } else {
+            Evidence::Any
+        }
+    }
+
+    /// Whether there are holders, and the device of each was seen.
+    fn is_seen(&self) -> bool {
+        self.shares.is_empty() && !self.observed.is_empty()
+    }
+
+    /// The sum of the shares that may come together on one device.
+    pub(crate) fn together(&self, pool: &Pool, policy: &DevicePolicy) -> Share {
+        if self.observed.is_empty() {
+            return self.everywhere.plus(self.largest(may_meet(pool, policy)));
+        }
+        let devices = self.devices(pool, policy);
+        let sums = devices.map(|device| device.share.plus(self.largest(device.free)));
+        self.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
+    }
+
+    /// Sum of the largest shares that may be anywhere.
+    fn largest(&self, most: usize) -> Share {
+        self.shares.iter().take(most).copied().sum()
+    }
+
+    /// The devices of the pool: each that was seen, and one for all of which nothing was seen.
+    fn devices(&self, pool: &Pool, policy: &DevicePolicy) -> impl Iterator<Item = Device<'_>> {
+        let most = may_meet(pool, policy);
+        let slots = pool.sharing.slots_per_device();
+        let devices = usize::try_from(pool.devices).unwrap_or(usize::MAX);
+        // Labels that speak of fewer devices or slots than were seen are wrong, so they keep nobody off a device.
+        let is_strange = self.observed.len() > devices.max(1)
+            || self.observed.values().any(|there| there.taken.slots > slots);
+        let seen = self.observed.iter().map(move |(id, there)| {
+            let taken = usize::try_from(there.taken.slots).unwrap_or(usize::MAX);
+            let free = if is_strange || most == usize::MAX && there.taken.slots < slots {
+                most
+            } else if most == usize::MAX {
+                0
+            } else {
+                most.saturating_sub(taken)
+            };
+            Device {
+                id: Some(id),
+                share: there.taken.share,
+                free,
+            }
+        });
+        let others = (is_strange || self.observed.len() < devices).then_some(Device {
+            id: None,
+            share: Share::ZERO,
+            free: most,
+        });
+        seen.chain(others)
+    }
+
+    /// Whether somebody of another tenant may be on a device that the standing can be on. As long as nothing tells where
+    /// one of the holders is, any two of them may meet: with one slot for each device nothing would be shared. So a
+    /// foreign holder then closes the pool, however many devices that has. Where each was seen, it closes its device.
+    fn has_other_than(&self, tenant: &str, pool: &Pool, policy: &DevicePolicy, standing: &Standing) -> bool {
+        let is_foreign = |tenants: &Tenants| tenants.keys().any(|other| **other != *tenant);
+        if !self.unseen.is_empty() || !self.shares.is_empty() || !standing.everywhere.is_empty() {
+            return is_foreign(&self.unseen)
+                || self.observed.values().any(|there| is_foreign(&there.tenants));
+        }
+        let is_anywhere = !standing.is_seen();
+        let open = self.devices(pool, policy).filter(|device| {
+            is_anywhere && device.free > 0
+                || standing.on_devices().any(|(seen, _, _)| Some(seen) == device.id)
+        });
+        let mut there = open.filter_map(|device| self.observed.get(device.id?));
+        there.any(|there| is_foreign(&there.tenants))
     }
 }
 
-/// How many holders of a pool may stand on the same device, as far as `any` evidence tells: all of them where the node
-/// has one device, else as many as a device has slots.
-pub(crate) fn may_meet(pool: &Pool) -> usize {
-    if pool.devices <= 1 {
+/// How many holders of a pool may stand on the same device as far as nothing tells where they are: all of them where the
+/// node has one device, else as many as a device has slots. A policy that does not accept `any` as evidence takes no
+/// comfort in that number, so all may meet.
+pub(crate) fn may_meet(pool: &Pool, policy: &DevicePolicy) -> usize {
+    if pool.devices <= 1 || !policy.accepts(Evidence::Any) {
         return usize::MAX;
     }
     usize::try_from(pool.sharing.slots_per_device()).unwrap_or(usize::MAX)
@@ -105,27 +257,28 @@ impl Fits {
 }
 
 /// Checks a standing against what is left of a pool.
-pub(crate) fn fits(pool: &Pool, budget: Share, load: &Load, standing: &Standing) -> Fits {
+pub(crate) fn fits(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Fits {
     let slots = standing.slots == 0 || load.slots.saturating_add(standing.slots) <= pool.usable_slots;
     let shared = pool.sharing.is_shared();
     let holds = !standing.holds.is_empty() || !standing.everywhere.is_empty();
-    // As far as `any` evidence tells, any two holders of a shared pool may meet on one device: with one slot for each
-    // device nothing would be shared. So a node with a foreign holder is out, however many devices it has.
-    let foreign = |tenant: &Arc<str>| load.has_other_than(tenant);
+    let foreign = |tenant: &Arc<str>| load.has_other_than(tenant, pool, policy, standing);
     Fits {
-        memory: !shared || !holds || with(pool, load, standing) <= budget,
+        memory: !shared || !holds || with(pool, policy, load, standing) <= policy.budget,
         slots,
         tenants: !shared || standing.is_empty() || !standing.tenant.as_ref().is_some_and(foreign),
     }
 }
 
-/// The sum of the shares that may come together on one device once the standing is there as well.
-pub(crate) fn with(pool: &Pool, load: &Load, standing: &Standing) -> Share {
+/// The sum of the shares that may come together on a device that the standing can be on, once it is there as well.
+pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Share {
+    if !load.observed.is_empty() || !standing.seen.is_empty() {
+        return with_seen(pool, policy, load, standing);
+    }
     let mut old = load.shares.iter().copied().peekable();
     let mut new = standing.holds.iter().map(|hold| hold.share).peekable();
     let added: Share = standing.everywhere.iter().map(|hold| hold.share).sum();
     let mut sum = load.everywhere.plus(added);
-    for _ in 0..may_meet(pool) {
+    for _ in 0..may_meet(pool, policy) {
         let next = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if b > a => new.next(),
             (Some(_), _) => old.next(),
@@ -137,9 +290,34 @@ pub(crate) fn with(pool: &Pool, load: &Load, standing: &Standing) -> Share {
     sum
 }
 
+/// The same where the devices of some holders are known. A device without a free slot is none that the standing can be on,
+/// unless it takes memory of every device.
+fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Share {
+    let mut after = load.clone();
+    after.add(standing);
+    let is_anywhere = standing.anywhere().next().is_some();
+    let is_everywhere = !standing.everywhere.is_empty();
+    let full: Vec<&Arc<str>> = load
+        .devices(pool, policy)
+        .filter(|device| device.free == 0)
+        .filter_map(|device| device.id)
+        .collect();
+    let may_be_on = |device: &Device<'_>| match device.id {
+        Some(id) => {
+            is_everywhere
+                || is_anywhere && !full.contains(&id)
+                || standing.seen.iter().any(|seen| seen.devices.contains_key(id))
+        }
+        None => is_everywhere || is_anywhere,
+    };
+    let devices = after.devices(pool, policy).filter(may_be_on);
+    let sums = devices.map(|device| device.share.plus(after.largest(device.free)));
+    after.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
+}
+
 /// The largest single hold that still fits: the key by which nodes are found. Zero without a free slot; on a pool of
 /// devices that nobody shares, whole devices.
-pub(crate) fn room(pool: &Pool, budget: Share, load: &Load) -> Share {
+pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
     let free = pool.usable_slots.saturating_sub(load.slots);
     if free == 0 {
         return Share::ZERO;
@@ -147,13 +325,15 @@ pub(crate) fn room(pool: &Pool, budget: Share, load: &Load) -> Share {
     if !pool.sharing.is_shared() {
         return Share::WHOLE.times(u64::from(free));
     }
-    let others: Share = load
-        .shares
-        .iter()
-        .take(may_meet(pool).saturating_sub(1))
-        .copied()
-        .sum();
-    budget.less(load.everywhere.plus(others))
+    if load.observed.is_empty() {
+        let others = load.largest(may_meet(pool, policy).saturating_sub(1));
+        return policy.budget.less(load.everywhere.plus(others));
+    }
+    let devices = load.devices(pool, policy).filter(|device| device.free > 0);
+    let most = devices.map(|device| device.share.plus(load.largest(device.free.saturating_sub(1))));
+    // The slot that is free by the count is on none of the devices: the labels contradict what was seen.
+    most.max()
+        .map_or(Share::ZERO, |most| policy.budget.less(load.everywhere.plus(most)))
 }
 
 /// What [`room`] must at least be for a standing to fit.
@@ -169,10 +349,19 @@ pub(crate) fn needed(pool: &Pool, standing: &Standing) -> Share {
         .fold(first, Share::plus)
 }
 
+/// One standing less of a tenant.
+fn forget(tenants: &mut Tenants, tenant: &Arc<str>) {
+    if let Some(count) = tenants.get_mut(tenant) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            tenants.remove(tenant);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::num::NonZeroU32;
-    use std::sync::Arc;
 
     use super::*;
     use crate::demand::Hold;
@@ -186,9 +375,11 @@ mod tests {
             product: Arc::from("NVIDIA-L40S"),
             total: Some(Mib::new(46_068)),
             sharing: Sharing::TimeSliced(NonZeroU32::new(per_device).unwrap()),
+            bounds_containers: false,
             devices,
             slots: devices * per_device,
             usable_slots: devices * per_device,
+            allocation: None,
         }
     }
 
@@ -208,7 +399,12 @@ mod tests {
         standing
     }
 
-    const BUDGET: Share = Share::from_ppm(900_000);
+    fn policy() -> DevicePolicy {
+        crate::policy::PolicySet::built_in()
+            .for_device(&BTreeMap::new())
+            .device
+            .clone()
+    }
 
     #[test]
     fn on_two_devices_any_three_of_the_holders_may_meet() {
@@ -216,15 +412,15 @@ mod tests {
         let mut load = Load::default();
         for _ in 0..6 {
             let new = standing(&[300_000]);
-            assert!(fits(&pool, BUDGET, &load, &new).all());
+            assert!(fits(&pool, &policy(), &load, &new).all());
             load.add(&new);
         }
-        assert!(!fits(&pool, BUDGET, &load, &standing(&[1])).slots);
+        assert!(!fits(&pool, &policy(), &load, &standing(&[1])).slots);
         let mut load = Load::default();
         load.add(&standing(&[300_000]));
         load.add(&standing(&[300_000]));
-        assert!(!fits(&pool, BUDGET, &load, &standing(&[450_000])).memory);
-        assert!(fits(&pool, BUDGET, &load, &standing(&[300_000])).memory);
+        assert!(!fits(&pool, &policy(), &load, &standing(&[450_000])).memory);
+        assert!(fits(&pool, &policy(), &load, &standing(&[300_000])).memory);
     }
 
     #[test]
@@ -233,9 +429,9 @@ mod tests {
             let pool = pool(devices, slots);
             let mut load = Load::default();
             load.add(&standing(&[310_000, 120_000]));
-            let room = room(&pool, BUDGET, &load);
-            assert!(fits(&pool, BUDGET, &load, &standing(&[room.ppm()])).memory);
-            assert!(!fits(&pool, BUDGET, &load, &standing(&[room.ppm() + 1])).memory);
+            let room = room(&pool, &policy(), &load);
+            assert!(fits(&pool, &policy(), &load, &standing(&[room.ppm()])).memory);
+            assert!(!fits(&pool, &policy(), &load, &standing(&[room.ppm() + 1])).memory);
         }
     }
 
@@ -243,9 +439,92 @@ mod tests {
     fn removing_undoes_adding() {
         let mut load = Load::default();
         load.add(&standing(&[5, 3]));
+        load.add(&on("gpu-a", 7));
         let before = load.clone();
         load.add(&standing(&[4, 3, 9]));
+        load.add(&on("gpu-a", 2));
+        load.add(&on("gpu-b", 2));
         load.remove(&standing(&[4, 3, 9]));
+        load.remove(&on("gpu-b", 2));
+        load.remove(&on("gpu-a", 2));
         assert_eq!(load, before);
+    }
+
+    /// One hold that was seen on a device.
+    fn on(device: &str, ppm: u64) -> Standing {
+        let mut standing = standing(&[ppm]);
+        standing.seen.push(crate::demand::Seen {
+            container: "c".into(),
+            devices: BTreeMap::from([(Arc::from(device), 1)]),
+        });
+        standing
+    }
+
+    #[test]
+    fn what_was_seen_counts_on_its_device_alone() {
+        let pool = pool(2, 3);
+        let mut load = Load::default();
+        load.add(&on("gpu-a", 600_000));
+        load.add(&on("gpu-b", 500_000));
+        // Unseen, the two might stand together, which is above the budget.
+        assert_eq!(load.together(&pool, &policy()).ppm(), 600_000);
+        assert_eq!(room(&pool, &policy(), &load).ppm(), 300_000);
+        assert!(fits(&pool, &policy(), &load, &standing(&[300_000])).memory);
+        assert!(!fits(&pool, &policy(), &load, &standing(&[300_001])).memory);
+        // One that is not seen may be on either.
+        load.add(&standing(&[250_000]));
+        assert_eq!(load.together(&pool, &policy()).ppm(), 850_000);
+        assert_eq!(room(&pool, &policy(), &load).ppm(), 50_000);
+        // A device without a free slot takes nobody, however full it is.
+        load.add(&on("gpu-a", 200_000));
+        load.add(&on("gpu-a", 200_000));
+        assert_eq!(load.together(&pool, &policy()).ppm(), 1_000_000);
+        assert_eq!(room(&pool, &policy(), &load).ppm(), 150_000);
+        assert!(fits(&pool, &policy(), &load, &standing(&[150_000])).all());
+    }
+
+    #[test]
+    fn a_container_on_several_devices_counts_its_largest_rank_on_each() {
+        let mut two = standing(&[300_000, 200_000]);
+        two.seen.push(crate::demand::Seen {
+            container: "c".into(),
+            devices: BTreeMap::from([(Arc::from("gpu-a"), 1), (Arc::from("gpu-b"), 1)]),
+        });
+        let mut load = Load::default();
+        load.add(&two);
+        assert_eq!(load.together(&pool(2, 3), &policy()).ppm(), 300_000);
+        let mut one = standing(&[300_000, 200_000]);
+        one.seen.push(crate::demand::Seen {
+            container: "c".into(),
+            devices: BTreeMap::from([(Arc::from("gpu-a"), 2)]),
+        });
+        let mut load = Load::default();
+        load.add(&one);
+        assert_eq!(load.together(&pool(2, 3), &policy()).ppm(), 500_000);
+    }
+
+    #[test]
+    fn more_devices_than_the_labels_tell_keep_nobody_off() {
+        let pool = pool(2, 2);
+        let mut load = Load::default();
+        for device in ["gpu-a", "gpu-b", "gpu-c"] {
+            load.add(&on(device, 300_000));
+        }
+        load.add(&standing(&[250_000]));
+        assert_eq!(load.together(&pool, &policy()).ppm(), 550_000);
+        assert!(!fits(&pool, &policy(), &load, &standing(&[400_000])).memory);
+    }
+
+    #[test]
+    fn a_policy_says_which_evidence_counts() {
+        let (pool, mut strict) = (pool(2, 2), policy());
+        strict.evidence = vec![Evidence::Observed];
+        let mut load = Load::default();
+        for _ in 0..3 {
+            load.add(&standing(&[250_000]));
+        }
+        assert_eq!(load.together(&pool, &policy()).ppm(), 500_000);
+        assert_eq!(load.together(&pool, &strict).ppm(), 750_000);
+        assert_eq!(room(&pool, &strict, &load).ppm(), 150_000);
     }
 }

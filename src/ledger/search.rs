@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::nodes::{Class, NodeEntry};
-use super::room::{self, Fits, Load};
+use super::room::{self, Fits, Load, Nameless};
 use super::{Holder, Ledger};
 use crate::demand::Standing;
 use crate::demand::weigh::Weighed;
 use crate::device::Pool;
 use crate::placement::candidates::{Fit, node_matches};
+use crate::policy::{DevicePolicy, Evidence};
 use crate::units::Share;
 use crate::workload::pod::PodSpec;
 
@@ -134,11 +135,13 @@ impl<'a> Overlay<'a> {
 
     /// Whether standings fit on a node as it is thought of.
     pub(crate) fn fits(&self, name: &str, entry: &NodeEntry, standings: &[Standing]) -> Fits {
-        let budget = self
-            .ledger
-            .nodes
-            .class(entry.class)
-            .map_or(Share::ZERO, |c| c.device_policy.device.budget);
+        let Some(class) = self.ledger.nodes.class(entry.class) else {
+            return Fits {
+                memory: false,
+                slots: false,
+                tenants: false,
+            };
+        };
         let mut all = Fits {
             memory: true,
             slots: true,
@@ -154,7 +157,7 @@ impl<'a> Overlay<'a> {
             if standing.is_empty() {
                 continue;
             }
-            let one = room::fits(pool, budget, load, standing);
+            let one = room::fits(pool, &class.device_policy.device, load, standing);
             all = Fits {
                 memory: all.memory && one.memory,
                 slots: all.slots && one.slots,
@@ -171,9 +174,9 @@ impl<'a> Overlay<'a> {
 
     /// The sum of shares that may meet on a device of the pool.
     pub(crate) fn together(&self, name: &str, entry: &NodeEntry, pool: usize) -> Share {
-        match (entry.node.pools.get(pool), self.loads(name, entry).get(pool)) {
-            (Some(pool), Some(load)) => load.together(pool),
-            _ => Share::ZERO,
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => load.together(pool, policy),
+            None => Share::ZERO,
         }
     }
 
@@ -185,10 +188,30 @@ impl<'a> Overlay<'a> {
         pool: usize,
         standing: &Standing,
     ) -> Share {
-        match (entry.node.pools.get(pool), self.loads(name, entry).get(pool)) {
-            (Some(pool), Some(load)) => room::with(pool, load, standing),
-            _ => Share::ZERO,
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => room::with(pool, policy, load, standing),
+            None => Share::ZERO,
         }
+    }
+
+    /// How it is known where the holders of the pool stand.
+    pub(crate) fn grade(&self, name: &str, entry: &NodeEntry, pool: usize) -> Evidence {
+        match self.pool(name, entry, pool) {
+            Some((pool, _, load)) => load.grade(pool),
+            None => Evidence::Any,
+        }
+    }
+
+    /// A pool of a node, the policy of its devices, and what is taken of it.
+    fn pool<'b>(
+        &'b self,
+        name: &str,
+        entry: &'b NodeEntry,
+        pool: usize,
+    ) -> Option<(&'b Pool, &'b DevicePolicy, &'b Load)> {
+        let class = self.ledger.nodes.class(entry.class)?;
+        let load = self.loads(name, entry).get(pool)?;
+        Some((entry.node.pools.get(pool)?, &class.device_policy.device, load))
     }
 
     /// A node that takes the pod as things stand: ready nodes before cordoned ones, whole devices before shared ones,
@@ -379,18 +402,22 @@ impl<'a> Overlay<'a> {
             Fit::Later(_) => 1,
             Fit::Never(_) => 0,
         });
-        (entry.class, takes.collect(), self.loads(name, entry).to_vec())
+        let loads = self.loads(name, entry).iter().map(Load::nameless);
+        (entry.class, takes.collect(), loads.collect())
     }
 
     /// The changed nodes without their names, each with its loads before: what is left to place meets the same end in
     /// equal states, because then the nodes that are not changed are alike as well.
-    fn state(&self, specs: &[&PodSpec]) -> Vec<(Alike, Vec<Load>)> {
+    fn state(&self, specs: &[&PodSpec]) -> State {
         let entries = self
             .changed
             .keys()
             .filter_map(|name| Some((name, self.ledger.nodes.get(name)?)));
-        let mut state: Vec<(Alike, Vec<Load>)> = entries
-            .map(|(name, entry)| (self.alike(specs, name, entry), entry.loads.clone()))
+        let mut state: State = entries
+            .map(|(name, entry)| {
+                let before = entry.loads.iter().map(Load::nameless).collect();
+                (self.alike(specs, name, entry), before)
+            })
             .collect();
         state.sort_unstable();
         state
@@ -398,10 +425,10 @@ impl<'a> Overlay<'a> {
 }
 
 /// Class, whether each of the pods' constraints matches, and loads.
-type Alike = (usize, Vec<u8>, Vec<Load>);
+type Alike = (usize, Vec<u8>, Vec<Nameless>);
 
 /// What the changed nodes come to, whatever their names.
-type State = Vec<(Alike, Vec<Load>)>;
+type State = Vec<(Alike, Vec<Nameless>)>;
 
 /// One joint search.
 struct JointSearch<'a> {

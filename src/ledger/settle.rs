@@ -110,7 +110,7 @@ impl Ledger {
             return false;
         };
         Overlay::new(self)
-            .fits(node, entry, &self.standings(holder, class))
+            .fits(node, entry, &self.standings_on(holder, class, node))
             .all()
     }
 
@@ -160,7 +160,7 @@ impl Ledger {
             let Some(holder) = self.holders.get(&uid) else {
                 continue;
             };
-            let standings = self.standings(holder, class);
+            let standings = self.standings_on(holder, class, node);
             if Overlay::new(self).fits(node, entry, &standings).memory {
                 self.account(&uid, node);
             }
@@ -174,13 +174,13 @@ impl Ledger {
         let Some(class) = self.nodes.class(entry.class) else {
             return false;
         };
-        let budget = class.device_policy.device.budget;
+        let policy = &class.device_policy.device;
         entry
             .node
             .pools
             .iter()
             .zip(&entry.loads)
-            .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool) > budget)
+            .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
     }
 }
 

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use super::UnknownRule;
 use super::error::{Complaints, hint};
 use super::spec::{
     API_VERSION, Access, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match,
     MigProfiles, Spec, Tenants,
 };
 use super::tree::Step;
+use super::{ConfigMapName, UnknownRule};
 use crate::engine::Engine;
 use crate::mig::ProfileName;
 
 mod models;
+mod products;
 
 /// Name of the policy that is always there.
 pub(crate) const BUILT_IN_NAME: &str = "built-in-default";
@@ -110,6 +111,18 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
             &at("spec.device.evidence"),
             "is empty: then nothing would ever count; leave it out, or name any",
         );
+    }
+    if let Some(device) = &spec.device {
+        products::check(device.products.as_deref().unwrap_or_default(), complaints);
+        let names = [
+            ("pluginConfig", &device.plugin_config),
+            ("migConfig", &device.mig_config),
+        ];
+        for (field, name) in names {
+            if let Some(Err(wrong)) = name.as_ref().map(|name| name.parse::<ConfigMapName>()) {
+                complaints.add(&key(&at("spec.device"), field), wrong);
+            }
+        }
     }
     if let Some(unknown) = &spec.unknown {
         let rules = [

@@ -168,7 +168,7 @@ impl<'a> Complaints<'a> {
 
 /// Fields that are often written one level too high or too low, and where they belong.
 fn home(field: &str) -> Option<&'static str> {
-    const HOMES: [(&str, &str); 22] = [
+    const HOMES: [(&str, &str); 25] = [
         ("atLeastMiB", "spec.device.reserve"),
         ("budget", "spec.device"),
         ("configMaps", "spec.sources"),
@@ -179,6 +179,7 @@ fn home(field: &str) -> Option<&'static str> {
         ("growth", "spec.placement"),
         ("memoryLimit", "spec.mps"),
         ("migMiB", "spec.device.reserve"),
+        ("migConfig", "spec.device"),
         ("missingFacts", "spec.placement"),
         ("mode", "spec"),
         ("namespaces", "spec.match"),
@@ -186,6 +187,8 @@ fn home(field: &str) -> Option<&'static str> {
         ("perSlot", "spec.device"),
         ("pods", "spec.match"),
         ("priority", "spec"),
+        ("pluginConfig", "spec.device"),
+        ("products", "spec.device"),
         ("profiles", "spec.mig"),
         ("reserve", "spec.device"),
         ("tenants", "spec.device"),

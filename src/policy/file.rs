@@ -3,14 +3,13 @@
 use std::sync::Arc;
 
 use serde::Deserialize;
-use serde_saphyr::{NonFiniteFloatPolicy, budget::Budget, options};
 
 use super::check::{BUILT_IN_NAME, at, check};
 use super::error::{Complaints, PolicyError, PolicyErrors};
 use super::notice::{Notice, notices};
 use super::resolve::{blank, resolve};
 use super::spec::{GpuSharingPolicy, KIND};
-use super::tree::{Position, Tree};
+use super::tree::{Limits, Position, Tree, Unreadable, load};
 use super::{Policy, PolicySet};
 
 /// Largest text of a policy file.
@@ -86,33 +85,14 @@ fn trees(text: &str, source: &Arc<str>) -> Result<Vec<Tree>, PolicyErrors> {
             None,
         ));
     }
-    // The parser's own limits on aliases and depth stay: they keep a small text from growing into a large tree.
-    let mut budget = Budget::default();
-    budget.max_documents = MAX_DOCUMENTS;
-    budget.max_nodes = 4_000_000;
-    budget.max_events = 12_000_000;
-    let options = options! {
-        budget: Some(budget),
-        with_snippet: false,
-        // `off` and `yes` are words, and `.nan` is told to whoever wrote it, with the name of the field.
-        strict_booleans: true,
-        non_finite_float_policy: NonFiniteFloatPolicy::AsString,
+    let limits = Limits {
+        documents: MAX_DOCUMENTS,
+        nodes: 4_000_000,
+        depth: None,
+        repeated: None,
     };
-    serde_saphyr::from_multiple_with_options::<Tree>(text, options).map_err(|error| {
-        let at = error.location().filter(|location| location.line() > 0);
-        let at = at.map(|location| Position {
-            line: location.line(),
-            column: location.column(),
-        });
-        let message = error.without_snippet().to_string();
-        // The place stands at the front of our message already, and the parser's options are not the reader's.
-        let message = message.split(" at line ").next().unwrap_or_default();
-        let message = message
-            .split(", set DuplicateKeyPolicy")
-            .next()
-            .unwrap_or_default();
-        whole(format!("is no readable YAML: {message}"), at)
-    })
+    load(text, &limits)
+        .map_err(|Unreadable { message, at, .. }| whole(format!("is no readable YAML: {message}"), at))
 }
 
 fn read(tree: &Tree, source: &Arc<str>) -> Result<Document, PolicyErrors> {

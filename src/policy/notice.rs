@@ -4,9 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::check::at;
-use super::spec::{GpuSharingPolicy, LookUp, Mps, MpsMemoryLimit, Spec, ThreadPercentage, Trust};
+use super::spec::{GpuSharingPolicy, LookUp, Spec, Trust};
 use super::tree::Tree;
-use super::{DefaultFraction, Enforcement, Evidence};
+use super::{Enforcement, Evidence};
 
 /// A field of a policy that was accepted and does not do all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +37,6 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
     if let Some(spec) = &document.spec {
         matches(spec, &mut fields);
         device(spec, &mut fields);
-        mps(spec, &mut fields);
         others(spec, &mut fields);
     }
     let mut notices: Vec<Notice> = fields
@@ -98,34 +97,16 @@ fn matches(spec: &Spec, fields: &mut Fields) {
 
 fn device(spec: &Spec, fields: &mut Fields) {
     let Some(device) = &spec.device else { return };
-    let all = [Evidence::Any, Evidence::Spread, Evidence::Observed];
-    let differs = device.evidence.as_ref().is_some_and(|evidence| {
-        evidence.as_slice() != [Evidence::Any] && !all.iter().all(|grade| evidence.contains(grade))
-    });
+    let differs = device
+        .evidence
+        .as_ref()
+        .is_some_and(|evidence| evidence.contains(&Evidence::Spread) && !evidence.contains(&Evidence::Any));
     later_because(
         "spec.device.evidence",
         differs,
-        "the only grade that is worked out is any",
+        "spread is not worked out, so a holder whose device was not seen counts on every device of its node",
         fields,
     );
-}
-
-fn mps(spec: &Spec, fields: &mut Fields) {
-    if let Some(Mps {
-        memory_limit,
-        thread_percentage,
-        r#override,
-    }) = &spec.mps
-    {
-        later(
-            "spec.mps.memoryLimit",
-            memory_limit.is_some_and(|limit| limit != MpsMemoryLimit::Footprint),
-            fields,
-        );
-        let differs = thread_percentage.is_some_and(|percentage| percentage != ThreadPercentage::FairShare);
-        later("spec.mps.threadPercentage", differs, fields);
-        later("spec.mps.override", *r#override == Some(true), fields);
-    }
 }
 
 fn others(spec: &Spec, fields: &mut Fields) {
@@ -134,16 +115,6 @@ fn others(spec: &Spec, fields: &mut Fields) {
         "spec.enforcement",
         enforced,
         "every level acts as admission",
-        fields,
-    );
-    let fraction = spec
-        .defaults
-        .as_ref()
-        .and_then(|defaults| defaults.gpu_memory_utilization.as_ref());
-    later_because(
-        "spec.defaults.gpuMemoryUtilization",
-        fraction.is_some_and(|fraction| *fraction != DefaultFraction::None),
-        "nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
         fields,
     );
     let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);

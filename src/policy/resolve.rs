@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use super::spec::{
     Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
-    Overhead, Tenants, Unknown, VllmOverhead,
+    Overhead, Tenants, ToolkitLimit, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
     AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches,
-    Messages, MissingFacts, Mode, Overheads, OwnModels, PerSlot, Policy, Reserve, Selector, Tenancy,
-    UnknownRule, UnknownRules,
+    Messages, MissingFacts, Mode, MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot,
+    Policy, Reserve, Selector, Tenancy, ThreadPercentage, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -37,6 +37,9 @@ pub(crate) fn blank() -> Policy {
             per_slot: PerSlot::FairShare,
             evidence: Vec::new(),
             tenants: Tenancy::SameNamespace,
+            products: OwnProducts::default(),
+            plugin_config: None,
+            mig_config: None,
         },
         enforcement: Enforcement::Gated,
         missing_facts: MissingFacts::Deny,
@@ -66,8 +69,14 @@ pub(crate) fn blank() -> Policy {
             runtime_classes: vec!["*".to_owned()],
             exempt: Exempt::default(),
         },
+        toolkit_limit: true,
         default_fraction: DefaultFraction::FairShare,
         mig_profiles: AllowedProfiles::Only(Vec::new()),
+        mps: MpsRules {
+            memory_limit: MpsMemoryLimit::None,
+            thread_percentage: ThreadPercentage::None,
+            replaces: true,
+        },
         read_config_maps: false,
         engines: Vec::new(),
         models: OwnModels::default(),
@@ -133,6 +142,16 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     );
     let profiles = spec.mig.and_then(|mig| mig.profiles);
     set(&mut policy.mig_profiles, profiles.map(allowed_profiles));
+    if let Some(mps) = spec.mps {
+        set(&mut policy.mps.memory_limit, mps.memory_limit);
+        set(&mut policy.mps.thread_percentage, mps.thread_percentage);
+        set(&mut policy.mps.replaces, mps.r#override);
+    }
+    let toolkit = spec.memory_limit.and_then(|limit| limit.toolkit);
+    set(
+        &mut policy.toolkit_limit,
+        toolkit.map(|toolkit| toolkit == ToolkitLimit::Footprint),
+    );
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,
@@ -211,6 +230,11 @@ fn set_device(into: &mut DevicePolicy, device: Device) {
         Tenants::Sets(sets) => Tenancy::Sets(sets),
     });
     set(&mut into.tenants, tenants);
+    set(&mut into.products, device.products.map(OwnProducts::of));
+    // A text that is no name was complained about.
+    let name = |text: String| text.parse().ok();
+    into.plugin_config = device.plugin_config.and_then(name).or(into.plugin_config.take());
+    into.mig_config = device.mig_config.and_then(name).or(into.mig_config.take());
 }
 
 fn set_access(into: &mut AccessPolicy, access: Access) {

@@ -13,9 +13,11 @@ use super::{AccessRule, DefaultFraction, Enforcement, Evidence, MissingFacts, Mo
 
 mod choice;
 mod model;
+mod product;
 
-pub use choice::{MigProfiles, Tenants, ThreadPercentage, Trust};
+pub use choice::{MigProfiles, MpsMemoryLimit, Tenants, ThreadPercentage, Trust};
 pub use model::ModelEntry;
+pub use product::ProductEntry;
 
 /// `apiVersion` of the document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -92,6 +94,8 @@ pub struct Spec {
     pub defaults: Option<Defaults>,
     /// Limits of MPS clients.
     pub mps: Option<Mps>,
+    /// Limits of containers.
+    pub memory_limit: Option<MemoryLimit>,
     /// MIG.
     pub mig: Option<Mig>,
     /// What is looked up.
@@ -208,6 +212,12 @@ pub struct Device {
     pub evidence: Option<Vec<Evidence>>,
     /// Who may share a device.
     pub tenants: Option<Tenants>,
+    /// GPUs beside those of the catalogue.
+    pub products: Option<Vec<ProductEntry>>,
+    /// ConfigMap of the device plugin, `NAMESPACE/NAME`.
+    pub plugin_config: Option<String>,
+    /// ConfigMap of the MIG manager, `NAMESPACE/NAME`.
+    pub mig_config: Option<String>,
 }
 
 /// `spec.device.reserve`.
@@ -316,13 +326,21 @@ pub struct Mps {
     pub r#override: Option<bool>,
 }
 
-/// `spec.mps.memoryLimit`.
+/// `spec.memoryLimit`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+pub struct MemoryLimit {
+    /// The limit of NVIDIA's container toolkit.
+    pub toolkit: Option<ToolkitLimit>,
+}
+
+/// `spec.memoryLimit.toolkit`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum MpsMemoryLimit {
+pub enum ToolkitLimit {
     /// Set none.
     None,
-    /// Request and overhead, at most the daemon's limit.
+    /// One slot's part, for engines that nothing else bounds.
     Footprint,
 }
 

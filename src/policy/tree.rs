@@ -11,8 +11,12 @@ use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
 mod deserialize;
+mod load;
+mod view;
 
 pub(crate) use deserialize::{Fault, TreeError};
+pub(crate) use load::{Limits, Unreadable, load};
+pub(crate) use view::View;
 
 /// Line and column, both counted from one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

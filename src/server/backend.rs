@@ -6,15 +6,22 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
+use json_patch::PatchOperation;
 
 use super::metrics::Metrics;
 use crate::admission::Scale;
-use crate::decision::{Operation, Question, Verdict, judge, prepare};
+use crate::configuration::NodeLabels;
+use crate::decision::{
+    ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge, judge_configuration,
+    mutate, prepare,
+};
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
 use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+
+mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
@@ -119,6 +126,21 @@ pub trait Decider: Send + Sync + 'static {
     /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
     fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
 
+    /// What the policy changes in a pod that is created.
+    fn mutate(&self, _question: Question, _sources: &dyn Sources) -> Vec<PatchOperation> {
+        Vec::new()
+    }
+
+    /// ConfigMaps that the MIG manager can read for a node; empty where nobody knows.
+    fn mig_config_maps(&self, _node: &NodeLabels) -> Vec<ConfigMapName> {
+        Vec::new()
+    }
+
+    /// Judges what configures GPUs. Nothing is reserved.
+    fn decide_configuration(&self, _question: &ConfigurationQuestion) -> Verdict {
+        Verdict::not_ours()
+    }
+
     /// Gives a reservation back.
     fn release(&self, uid: &str);
 
@@ -183,14 +205,31 @@ impl LedgerDecider {
             poisoned.into_inner()
         })
     }
+
+    /// What an object takes, read before the ledger is locked, and the ledger with the policies that it was read by.
+    fn prepared(&self, question: Question, sources: &dyn Sources) -> (Prepared, MutexGuard<'_, Ledger>) {
+        let policies = self.policies.load_full();
+        let mut prepared = prepare(question, &policies, sources);
+        let ledger = self.lock();
+        if !Arc::ptr_eq(&policies, ledger.policies()) {
+            // They were reloaded in between: judged by one set, whole.
+            let policies = Arc::clone(ledger.policies());
+            self.policies.store(Arc::clone(&policies));
+            prepared = prepare(prepared.question().clone(), &policies, sources);
+        }
+        (prepared, ledger)
+    }
 }
 
 impl Decider for LedgerDecider {
     fn config_maps(&self, question: &Question) -> NamedConfigMaps {
-        let mut names = engine::config_maps(&question.workload.pod);
-        if let Some(old) = &question.old {
-            names.extend(engine::config_maps(&old.pod));
-        }
+        let old = question.old.iter().flat_map(Workload::pods);
+        let names: BTreeSet<String> = question
+            .workload
+            .pods()
+            .chain(old)
+            .flat_map(engine::config_maps)
+            .collect();
         if names.is_empty() {
             return NamedConfigMaps::default();
         }
@@ -208,17 +247,14 @@ impl Decider for LedgerDecider {
         !question.workload.deleting && prepare(question, &policies, &NoSources).concerns_gpus()
     }
 
+    fn mutate(&self, question: Question, sources: &dyn Sources) -> Vec<PatchOperation> {
+        let (prepared, ledger) = self.prepared(question, sources);
+        mutate(&prepared, &ledger)
+    }
+
     fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
         let dry_run = question.dry_run;
-        let policies = self.policies.load_full();
-        let mut prepared = prepare(question, &policies, sources);
-        let mut ledger = self.lock();
-        if !Arc::ptr_eq(&policies, ledger.policies()) {
-            // They were reloaded in between: judged by one set, whole.
-            let policies = Arc::clone(ledger.policies());
-            self.policies.store(Arc::clone(&policies));
-            prepared = prepare(prepared.question().clone(), &policies, sources);
-        }
+        let (prepared, mut ledger) = self.prepared(question, sources);
         let mut verdict = judge(&prepared, &ledger);
         let reservation = if verdict.admit && !dry_run {
             verdict.reservation.take()
@@ -249,6 +285,19 @@ impl Decider for LedgerDecider {
         });
         drop(ledger);
         Decision { verdict, reserved }
+    }
+
+    fn mig_config_maps(&self, node: &NodeLabels) -> Vec<ConfigMapName> {
+        let policies = self.policies.load();
+        policies
+            .for_device(&node.labels)
+            .device
+            .mig_config_maps(&node.name)
+    }
+
+    fn decide_configuration(&self, question: &ConfigurationQuestion) -> Verdict {
+        let around = Surroundings::of(question, &self.lock());
+        judge_configuration(question, &around)
     }
 
     fn release(&self, uid: &str) {

@@ -16,9 +16,9 @@ use super::body::{self, AnswerBody, BodyLimits};
 use super::metrics::{Endpoint, Kind, Metrics, Outcome, Refusal};
 use super::readiness::Readiness;
 use crate::admission::{Answer, Asked, Review};
-use crate::decision::{Question, Verdict};
+use crate::decision::{ConfigurationQuestion, Question, Verdict};
 use crate::finding::{Code, Severity};
-use crate::workload::{ObjectRef, WorkloadKind};
+use crate::workload::{Malformed, ObjectRef, WorkloadKind};
 
 /// What every request shares.
 #[derive(Clone)]
@@ -154,8 +154,20 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
         review.workload_kind().into()
     };
     let reply = match endpoint {
-        // Patches come with the policies that make them; until then this path only proves that it is there.
-        Endpoint::Mutate => admit(&review, Outcome::NotOurs),
+        Endpoint::Mutate => {
+            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, mutate_pod(shared, &mut review)))
+                .catch_unwind();
+            // Nothing is ever refused here: what goes wrong leaves the object as it is, to be judged so.
+            match work.await {
+                Ok(Ok(reply)) => reply,
+                Ok(Err(_)) => admit(&review, Outcome::Deadline),
+                Err(_) => {
+                    shared.metrics.fault();
+                    tracing::error!(uid = &*review.uid, "the mutation panicked; the process goes on");
+                    admit(&review, Outcome::Failure)
+                }
+            }
+        }
         Endpoint::Validate => {
             let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &mut review)))
                 .catch_unwind();
@@ -177,6 +189,35 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
         .into_response())
 }
 
+/// Look-ups, then the changes that the policy makes.
+async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
+    let time = shared.settings.look_up_timeout;
+    let backend = &shared.backend;
+    let mut question = match review.question(std::collections::BTreeMap::new()) {
+        Ok(Asked::Workload(question)) => *question,
+        // An object that cannot be read is the validating call's to refuse.
+        Ok(Asked::Scale(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
+            return admit(review, Outcome::NotOurs);
+        }
+    };
+    if !shared.readiness.can_judge() {
+        return admit(review, Outcome::NotReady);
+    }
+    backend.label(&mut question, time).await;
+    let sources = backend.sources(&question, time).await;
+    let patches = backend.decider().mutate(question, sources.as_ref());
+    let outcome = if patches.is_empty() {
+        Outcome::NotOurs
+    } else {
+        Outcome::Admit
+    };
+    Reply {
+        bytes: Answer::admit_with_patches(&review.uid, &patches).encode(),
+        outcome,
+        reserved: None,
+    }
+}
+
 /// Look-ups, then the decision. No lock is held at an `await`.
 async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let time = shared.settings.look_up_timeout;
@@ -185,10 +226,14 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let mut question = match review.question(std::collections::BTreeMap::new()) {
         Ok(Asked::NotOurs) => return admit(review, Outcome::NotOurs),
         Ok(Asked::Workload(question)) => *question,
+        Ok(Asked::Configuration(question)) => return configure(shared, review, *question).await,
         Ok(Asked::Scale(scale)) => match backend.scaled(&scale, time).await {
             Some(question) => question,
             None => return admit(review, Outcome::NotOurs),
         },
+        Err(malformed) if matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) => {
+            return let_through_unread(review, &malformed);
+        }
         Err(malformed) => {
             let object = review.object_ref();
             tracing::info!(uid = &*review.uid, ?object, %malformed, "denied: the object cannot be read");
@@ -212,6 +257,9 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         .reserved
         .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));
     let verdict = decision.verdict;
+    if let (true, Some(malformed)) = (verdict.admit, &verdict.malformed) {
+        return let_through_unread(review, malformed);
+    }
     for finding in &verdict.findings {
         shared.metrics.found(finding.code, finding.severity);
     }
@@ -222,6 +270,41 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         bytes: Answer::of(&review.uid, &object, &verdict).encode(),
         outcome: outcome(&verdict),
         reserved,
+    }
+}
+
+/// The verdict on what configures GPUs. Before the caches are filled it passes: nobody waits for it.
+async fn configure(shared: &Shared, review: &Review<'_>, mut question: ConfigurationQuestion) -> Reply {
+    if !shared.readiness.can_judge() {
+        return admit(review, Outcome::NotReady);
+    }
+    let backend = &shared.backend;
+    backend
+        .complete(&mut question, shared.settings.look_up_timeout)
+        .await;
+    let verdict = backend.decider().decide_configuration(&question);
+    let object = question.object.object();
+    for finding in &verdict.findings {
+        shared.metrics.found(finding.code, finding.severity);
+    }
+    if !verdict.admit || verdict.would_deny {
+        log(review, &object, &verdict);
+    }
+    Reply {
+        bytes: Answer::of(&review.uid, &object, &verdict).encode(),
+        outcome: outcome(&verdict),
+        reserved: None,
+    }
+}
+
+/// Another release of its operator may read an object of another schema otherwise, and its pods come here themselves.
+fn let_through_unread(review: &Review<'_>, malformed: &Malformed) -> Reply {
+    tracing::info!(uid = &*review.uid, %malformed, "let through: the object cannot be read");
+    let warning = format!("not judged, only its pods will be: {malformed}");
+    Reply {
+        bytes: Answer::admit_with_warning(&review.uid, &warning).encode(),
+        outcome: Outcome::Malformed,
+        reserved: None,
     }
 }
 

@@ -91,6 +91,8 @@ label! {
         Job = "Job",
         /// A CronJob.
         CronJob = "CronJob",
+        /// A kind with pod templates in a schema of its own.
+        Custom = "custom",
         /// A scale sub-resource.
         Scale = "Scale",
         /// Anything else.
@@ -109,6 +111,7 @@ impl From<Option<WorkloadKind>> for Kind {
             Some(WorkloadKind::DaemonSet) => Self::DaemonSet,
             Some(WorkloadKind::Job) => Self::Job,
             Some(WorkloadKind::CronJob) => Self::CronJob,
+            Some(WorkloadKind::Custom(_)) => Self::Custom,
             None => Self::Other,
         }
     }

@@ -10,8 +10,10 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::policy::{AccessRule, PolicySet};
+use crate::workload::CustomKind;
 
 mod conditions;
+mod custom;
 
 /// Name of both configurations.
 pub const NAME: &str = "vramgate";
@@ -171,7 +173,10 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
         access(gate).into_value(target, ca_pem),
     ];
     validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
+    validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
+    validating.push(gpu_configuration().into_value(target, ca_pem));
+    validating.push(device_plugin().into_value(target, ca_pem));
     vec![
         configuration("MutatingWebhookConfiguration", &[mutate]),
         configuration("ValidatingWebhookConfiguration", &validating),
@@ -246,6 +251,29 @@ fn workload(&(group, resource, template): &(&'static str, &'static str, &'static
     }
 }
 
+/// The entry of a kind of another API group. Its name holds the group: `services` alone would say little.
+fn of_custom(kind: &CustomKind, target: &Target, ca_pem: Option<&str>) -> Value {
+    let mut entry = Entry {
+        name: &format!("{}.{}", kind.plural, kind.group),
+        path: "/validate",
+        rules: vec![rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind))),
+        ],
+    }
+    .into_value(target, ca_pem);
+    entry["rules"][0]["apiVersions"] = kind.versions.into();
+    entry
+}
+
 fn scale() -> Entry<'static> {
     Entry {
         name: "scale",
@@ -262,6 +290,41 @@ fn scale() -> Entry<'static> {
         seconds: 2,
         side_effects: "None",
         conditions: vec![condition("scales-up", &conditions::scales_up())],
+    }
+}
+
+/// What configures GPUs. Every ConfigMap and every update of a Node is asked of the condition, and nearly none passes it.
+fn gpu_configuration() -> Entry<'static> {
+    let mut of_nodes = rule("", &["nodes"], &["UPDATE"]);
+    of_nodes["scope"] = "Cluster".into();
+    Entry {
+        name: "configuration",
+        path: "/validate",
+        rules: vec![rule("", &["configmaps"], &["CREATE", "UPDATE"]), of_nodes],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![condition("configures-gpus", &conditions::configures_gpus())],
+    }
+}
+
+/// The DaemonSet of NVIDIA's device plugin asks for no GPU, and its flags decide what every node offers.
+fn device_plugin() -> Entry<'static> {
+    Entry {
+        name: "device-plugin",
+        path: "/validate",
+        rules: vec![rule("apps", &["daemonsets"], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+            condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
+        ],
     }
 }
 
@@ -314,7 +377,8 @@ mod tests {
             assert_eq!(entry["matchPolicy"], "Equivalent");
             assert!(!entry["matchConditions"].as_array().unwrap().is_empty());
             for rule in entry["rules"].as_array().unwrap() {
-                assert_eq!(rule["scope"], "Namespaced");
+                let of_cluster = rule["resources"] == json!(["nodes"]);
+                assert_eq!(rule["scope"], if of_cluster { "Cluster" } else { "Namespaced" });
                 assert!(!rule.to_string().contains('*'), "{rule}");
             }
         }
@@ -362,7 +426,22 @@ mod tests {
                 "daemonsets",
                 "jobs",
                 "cronjobs",
-                "scale"
+                "leaderworkersets.leaderworkerset.x-k8s.io",
+                "jobsets.jobset.x-k8s.io",
+                "rayclusters.ray.io",
+                "rayservices.ray.io",
+                "rayjobs.ray.io",
+                "inferenceservices.serving.kserve.io",
+                "llminferenceservices.serving.kserve.io",
+                "rollouts.argoproj.io",
+                "services.serving.knative.dev",
+                "nimservices.apps.nvidia.com",
+                "models.kubeai.org",
+                "dynamographdeployments.nvidia.com",
+                "vllmruntimes.production-stack.vllm.ai",
+                "scale",
+                "configuration",
+                "device-plugin"
             ]
         );
     }

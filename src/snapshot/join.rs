@@ -67,9 +67,19 @@ impl Snapshot {
             .flat_map(|node| node.pools)
             .map(|pool| u64::from(pool.slots))
             .sum();
-        (0..u64::from(workload.replicas.desired).min(slots))
-            .map(|ordinal| replica(workload, &ordinal.to_string()))
-            .collect()
+        let sets = workload.split();
+        let several = sets.len() > 1;
+        let pods = sets.iter().enumerate().flat_map(|(index, set)| {
+            (0..u64::from(set.replicas.desired).min(slots)).map(move |ordinal| {
+                let suffix = if several {
+                    format!("{index}-{ordinal}")
+                } else {
+                    ordinal.to_string()
+                };
+                replica(set, &suffix)
+            })
+        });
+        pods.collect()
     }
 }
 

@@ -1,14 +1,19 @@
 //! From an API object to its pod template and the number of pods that it makes.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::custom::CustomKind;
 use super::decode::{self, FromText, FromValue, Source};
 use super::null::as_absent;
 use super::pod::{Metadata, OwnerReference, Pod};
 use super::rollout::{
     CronJobSpec, DaemonSetSpec, DeploymentSpec, JobSpec, PodMaker, ReplicatedSpec, without_template,
 };
+use super::sets::PodSet;
+use super::template::{Bases, Layout};
 use crate::finding::FieldPath;
 
 /// Which object a verdict is about.
@@ -37,6 +42,8 @@ pub enum WorkloadKind {
     DaemonSet,
     Job,
     CronJob,
+    /// A kind with pod templates in a schema of its own.
+    Custom(&'static CustomKind),
 }
 
 /// How many pods an object makes at once.
@@ -69,6 +76,10 @@ pub struct Workload {
     pub template: FieldPath,
     /// How many pods.
     pub replicas: ReplicaPlan,
+    /// How the template lies in an object of another schema; `None` for the built-in kinds.
+    pub layout: Option<Arc<Layout>>,
+    /// The further templates of an object that has several.
+    pub others: Vec<PodSet>,
     /// The managing controller, where the object has one.
     pub controller: Option<OwnerReference>,
     /// Whether the object is being deleted.
@@ -91,9 +102,17 @@ impl Workload {
     /// Only the fields in use are decoded. A kind of ours under another group is another kind, and `None`; under a
     /// version of its own group that is not read (`apps/v1beta1`) it is an error that says so.
     pub fn read(object: &Value) -> Result<Option<Self>, Malformed> {
-        decode::kind_of_value(object)?
-            .map(|kind| Self::decode(kind, &FromValue(object)))
-            .transpose()
+        Self::read_on(object, &Bases::default())
+    }
+
+    /// As [`read`](Self::read), with the objects that `object` may build on.
+    pub fn read_on(object: &Value, bases: &Bases) -> Result<Option<Self>, Malformed> {
+        match decode::kind_of_value(object)? {
+            Some(WorkloadKind::Custom(kind)) => Self::of_custom(kind, object, bases).map(Some),
+            kind => kind
+                .map(|kind| Self::decode(kind, &FromValue(object)))
+                .transpose(),
+        }
     }
 
     /// The same from JSON text, without a tree in between: for pods this is the webhook's hot path. Kind and version
@@ -118,6 +137,10 @@ impl Workload {
             WorkloadKind::DaemonSet => Self::of_maker::<DaemonSetSpec>(kind, source.decode()?),
             WorkloadKind::Job => Self::of_maker::<JobSpec>(kind, source.decode()?),
             WorkloadKind::CronJob => Self::of_maker::<CronJobSpec>(kind, source.decode()?),
+            WorkloadKind::Custom(kind) => {
+                let object: Value = source.decode()?;
+                Self::of_custom(kind, &object, &Bases::default())
+            }
         }
     }
 
@@ -138,6 +161,8 @@ impl Workload {
                 max: None,
                 per_node: false,
             },
+            layout: None,
+            others: Vec::new(),
             controller: controller_of(&pod.metadata).cloned(),
             deleting: pod.metadata.deletion_timestamp.is_some(),
             pod,
@@ -156,6 +181,8 @@ impl Workload {
             pod,
             template: FieldPath::new(path),
             replicas,
+            layout: None,
+            others: Vec::new(),
             controller: controller_of(&made.metadata).cloned(),
             deleting: made.metadata.deletion_timestamp.is_some(),
             uid: made.metadata.uid,
@@ -182,7 +209,7 @@ impl ObjectRef {
 }
 
 impl WorkloadKind {
-    /// Every kind.
+    /// Every built-in kind.
     pub(super) const ALL: [Self; 8] = [
         Self::Pod,
         Self::Deployment,
@@ -206,16 +233,19 @@ impl WorkloadKind {
             Self::DaemonSet => "DaemonSet",
             Self::Job => "Job",
             Self::CronJob => "CronJob",
+            Self::Custom(kind) => kind.kind,
         }
     }
 
-    /// Group and version under which the kind is read.
+    /// Group and version under which a built-in kind is read; of another schema its group.
     #[must_use]
     pub const fn api_version(self) -> &'static str {
         match self {
             Self::Pod | Self::ReplicationController => "v1",
             Self::Deployment | Self::StatefulSet | Self::ReplicaSet | Self::DaemonSet => "apps/v1",
             Self::Job | Self::CronJob => "batch/v1",
+            // Only the built-in kinds are read under one version alone.
+            Self::Custom(kind) => kind.group,
         }
     }
 

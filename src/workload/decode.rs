@@ -8,6 +8,7 @@ use serde::de::{self, Deserializer, Visitor};
 use serde_json::Value;
 
 use super::controller::{Malformed, WorkloadKind};
+use super::custom::CustomKind;
 
 /// What an object is decoded from.
 pub(super) trait Source<'de> {
@@ -125,8 +126,13 @@ fn supported(api_version: Option<&str>, kind: Option<&str>) -> Result<Option<Wor
     let Some(kind) = kind else {
         return malformed("kind", "is missing; write for example Deployment".to_owned());
     };
-    let Some(kind) = WorkloadKind::ALL.into_iter().find(|known| known.as_str() == kind) else {
-        return Ok(None);
+    let built_in = WorkloadKind::ALL.into_iter().find(|known| known.as_str() == kind);
+    let Some(kind) = built_in else {
+        let (group, _) = api_version
+            .unwrap_or_default()
+            .split_once('/')
+            .unwrap_or_default();
+        return Ok(CustomKind::of(group, kind).map(WorkloadKind::Custom));
     };
     let wanted = kind.api_version();
     let Some(api_version) = api_version else {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer};
 
 /// Reads `null` as the type's empty value, which is what an absent field means in the Kubernetes API.
-pub(super) fn as_absent<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+pub(crate) fn as_absent<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Deserialize<'de> + Default,

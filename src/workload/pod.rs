@@ -10,6 +10,7 @@ use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::null::as_absent;
+use super::template::Origin;
 
 /// `metadata` of any object.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -130,6 +131,56 @@ pub struct PodStatus {
     /// `Pending`, `Running`, `Succeeded`, `Failed` or `Unknown`.
     #[serde(deserialize_with = "as_absent")]
     pub phase: String,
+    /// The claims that were made for the pod from templates.
+    #[serde(deserialize_with = "as_absent")]
+    pub resource_claim_statuses: Vec<ResourceClaimStatus>,
+    /// Statuses of the regular containers.
+    #[serde(deserialize_with = "as_absent")]
+    pub container_statuses: Vec<ContainerStatus>,
+}
+
+/// The claim behind an entry of a pod's `resourceClaims`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ResourceClaimStatus {
+    /// Name of the entry.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// Name of the claim; absent where none is needed.
+    pub resource_claim_name: Option<String>,
+}
+
+/// The status of one container, as far as it tells its devices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ContainerStatus {
+    /// Name of the container.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// What the kubelet gave it, by resource (KEP-4680, `ResourceHealthStatus`).
+    #[serde(deserialize_with = "as_absent")]
+    pub allocated_resources_status: Vec<AllocatedResource>,
+}
+
+/// The devices behind one resource of a container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct AllocatedResource {
+    /// The extended resource (`nvidia.com/gpu`), or `claim:NAME[/REQUEST]`.
+    #[serde(deserialize_with = "as_absent")]
+    pub name: String,
+    /// One entry for each slot.
+    #[serde(deserialize_with = "as_absent")]
+    pub resources: Vec<AllocatedDevice>,
+}
+
+/// One slot that a container has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct AllocatedDevice {
+    /// Identity within its device plugin (`GPU-…::2`, `MIG-…`), or `DRIVER/POOL/DEVICE`.
+    #[serde(rename = "resourceID", deserialize_with = "as_absent")]
+    pub resource_id: String,
 }
 
 impl Pod {
@@ -182,8 +233,8 @@ pub struct Container {
     /// pod itself.
     #[serde(skip)]
     pub made: Option<Made>,
-    /// Pods over which an operator spreads the ranks of this container's engine; zero where it does not. Never part of a
-    /// pod itself.
+    /// Pods over which an operator spreads the ranks of this container's engine without a word in its command line; zero
+    /// where it does not. Never part of a pod itself.
     #[serde(skip)]
     pub spread_over: u32,
 }
@@ -199,6 +250,12 @@ pub struct Made {
     pub doubtful: bool,
     /// Whether the first of the commands are arguments, which stand behind the entrypoint of the image.
     pub behind_entrypoint: bool,
+    /// Where words stand, by command and word; a word that is missing is the operator's own.
+    pub origins: BTreeMap<(usize, usize), Origin>,
+    /// Where options of a line that the operator writes come from, by the option with its dashes.
+    pub options: Vec<(&'static str, Origin)>,
+    /// Whose template a word with an action (`{{if …}}`) comes from; empty where no word can hold one.
+    pub template_of: String,
 }
 
 /// An environment variable.
@@ -226,6 +283,9 @@ pub struct EnvVarSource {
     pub field_ref: Option<FieldRef>,
     /// A resource of a container.
     pub resource_field_ref: Option<ResourceFieldRef>,
+    /// Why the value cannot be read, where an operator makes it. Never part of a pod itself.
+    #[serde(skip)]
+    pub unread: Option<String>,
 }
 
 /// A key of a ConfigMap or Secret.
@@ -310,6 +370,8 @@ pub struct ClaimUse {
     /// Name of the entry in the pod's `resourceClaims`.
     #[serde(deserialize_with = "as_absent")]
     pub name: String,
+    /// The request of the claim that it uses; all of them where it names none.
+    pub request: Option<String>,
 }
 
 /// A resource quantity as written: YAML allows both `1` and `"1"`.
@@ -369,10 +431,49 @@ pub struct Volume {
     pub name: String,
     /// A ConfigMap.
     pub config_map: Option<ConfigMapVolume>,
+    /// Several sources in one.
+    pub projected: Option<ProjectedVolume>,
     /// A directory of the node.
     pub host_path: Option<HostPathVolume>,
     /// An empty directory.
     pub empty_dir: Option<de::IgnoredAny>,
+}
+
+impl Volume {
+    /// The ConfigMaps whose keys are files of the volume, in order.
+    pub fn config_maps(&self) -> impl Iterator<Item = &ConfigMapVolume> {
+        let projected = self.projected.iter().flat_map(|projected| &projected.sources);
+        self.config_map
+            .iter()
+            .chain(projected.filter_map(|source| source.config_map.as_ref()))
+    }
+
+    /// Whether nothing but ConfigMaps is in it.
+    #[must_use]
+    pub fn is_of_config_maps(&self) -> bool {
+        let projected = |projected: &ProjectedVolume| {
+            let mut sources = projected.sources.iter();
+            sources.all(|source| source.config_map.is_some())
+        };
+        self.config_map.is_some() || self.projected.as_ref().is_some_and(projected)
+    }
+}
+
+/// Several sources as one volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ProjectedVolume {
+    /// The sources.
+    #[serde(deserialize_with = "as_absent")]
+    pub sources: Vec<ProjectedSource>,
+}
+
+/// A source of a projected volume; only the kind that something reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProjectedSource {
+    /// A ConfigMap.
+    pub config_map: Option<ConfigMapVolume>,
 }
 
 /// A ConfigMap as a volume.

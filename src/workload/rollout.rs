@@ -50,7 +50,7 @@ pub(super) enum CountOrPercent {
 }
 
 impl CountOrPercent {
-    fn of(self, desired: u32, round_up: bool) -> u32 {
+    pub(super) fn of(self, desired: u32, round_up: bool) -> u32 {
         match self {
             Self::Count(count) => count,
             Self::Percent(percent) => {

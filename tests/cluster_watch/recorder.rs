@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
 use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
+use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
 use vramgate::units::Mib;
@@ -49,6 +50,24 @@ impl Facts for Recorder {
         });
         let seen = seen.collect::<Vec<_>>().join(", ");
         self.pods.insert(uid, (pod.clone(), seen));
+    }
+
+    fn set_resource_slice(&mut self, slice: &ResourceSlice) {
+        self.log.push(format!("set slice {}", slice.metadata.name));
+    }
+
+    fn remove_resource_slice(&mut self, name: &str) {
+        self.log.push(format!("remove slice {name}"));
+    }
+
+    fn set_resource_claim(&mut self, claim: ResourceClaim) {
+        let metadata = &claim.metadata;
+        self.log
+            .push(format!("set claim {}/{}", metadata.namespace, metadata.name));
+    }
+
+    fn remove_resource_claim(&mut self, namespace: &str, name: &str) {
+        self.log.push(format!("remove claim {namespace}/{name}"));
     }
 
     fn remove_pod(&mut self, uid: &str) {
@@ -98,9 +117,11 @@ impl Reader for ByLabel {
                 product: "test".into(),
                 total: Some(Mib::new(81_559)),
                 sharing: Sharing::Exclusive,
+                bounds_containers: false,
                 devices: slots,
                 slots,
                 usable_slots: slots,
+                allocation: None,
             }],
             notes: Vec::new(),
         })

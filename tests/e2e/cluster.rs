@@ -38,7 +38,7 @@ subjects:
 - {apiGroup: rbac.authorization.k8s.io, kind: User, name: vramgate}
 ";
 
-/// A policy that matches nothing: the scenarios are about the built-in default.
+/// A policy that matches nothing, since the scenarios are about the built-in default, and those of single scenarios.
 const POLICY: &str = "
 apiVersion: vramgate.io/v1alpha1
 kind: GpuSharingPolicy
@@ -46,6 +46,20 @@ metadata: {name: nobody}
 spec:
   match: {namespaces: {matchLabels: {e2e/nobody: here}}}
   mode: shadow
+---
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
+metadata: {name: fair-share}
+spec:
+  match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: s06-fair}}}
+  defaults: {gpuMemoryUtilization: fairShare}
+---
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
+metadata: {name: override}
+spec:
+  match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: m06-override}}}
+  mps: {override: true}
 ";
 
 /// Runs whose logs are kept.

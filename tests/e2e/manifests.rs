@@ -87,6 +87,12 @@ impl GpuNode {
             .resource("nvidia.com/gpu", count * replicas)
     }
 
+    /// Each GPU with `replicas` clients of MPS.
+    pub fn mps(self, replicas: u32) -> Self {
+        self.slots(replicas)
+            .label("nvidia.com/gpu.sharing-strategy", "mps")
+    }
+
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
@@ -186,6 +192,25 @@ impl Pod {
 
     pub fn args(mut self, args: &[&str]) -> Self {
         self.0["spec"]["containers"][0]["args"] = json!(args);
+        self
+    }
+
+    /// Replaces the command of the first container.
+    pub fn command(mut self, command: &[&str]) -> Self {
+        self.0["spec"]["containers"][0]["command"] = json!(command);
+        self
+    }
+
+    /// The user that the pod runs as.
+    pub fn user(mut self, user: u32) -> Self {
+        self.0["spec"]["securityContext"] = json!({"runAsUser": user});
+        self
+    }
+
+    /// A volume in memory at `/dev/shm`.
+    pub fn own_shm(mut self) -> Self {
+        self.0["spec"]["volumes"] = json!([{"name": "shm", "emptyDir": {"medium": "Memory"}}]);
+        self.0["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "shm", "mountPath": "/dev/shm"}]);
         self
     }
 

@@ -378,10 +378,17 @@ impl Scenario {
 
     /// What `vramgate top` needs of a cluster, got as its documentation says.
     pub fn snapshot(&self) -> String {
-        let kinds = "nodes,namespaces,configmaps,deployments,replicasets,pods";
+        let kinds = "nodes,namespaces,configmaps,deployments,replicasets,pods,resourceslices,deviceclasses,resourceclaims";
         self.cluster
             .kubectl(&["get", kinds, "--all-namespaces", "-o", "yaml"], None)
             .unwrap()
+    }
+
+    /// The rows of a node in `vramgate top`.
+    pub fn rows(&self, node: &str) -> Vec<Value> {
+        let snapshot = self.snapshot();
+        self.cluster
+            .with_vramgate(|vramgate| vramgate.top(&snapshot, node))
     }
 
     /// Sum of promises on the one device of `node`, as `vramgate top` shows it, once it is what was expected.

@@ -17,10 +17,14 @@ use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
 
 mod engines;
+mod forms;
+mod groups;
+mod images;
 mod lints;
 mod ray;
 mod runtimes;
 mod scripts;
+mod shells;
 mod triton;
 mod variables;
 

@@ -13,8 +13,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use json_patch::PatchOperation;
 use serde_json::{Value, json};
-use vramgate::decision::{Operation, Question, Verdict, judge, prepare};
+use vramgate::configuration::Configuration;
+use vramgate::decision::{
+    ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration,
+    judge_mutated, mutate, prepare,
+};
 use vramgate::device::catalogue::Catalogue;
 use vramgate::device::inventory;
 use vramgate::engine::{LookUp, Sources};
@@ -31,6 +36,15 @@ pub const L40S: u32 = 46_068;
 /// ConfigMaps by namespace and name.
 #[derive(Default)]
 pub struct Maps(pub BTreeMap<(String, String), BTreeMap<String, String>>);
+
+/// Nodes are read by their labels and the embedded catalogue.
+fn facts() -> inventory::Context<'static> {
+    inventory::Context {
+        missing: MissingFacts::Exclusive,
+        catalogue: Catalogue::embedded(),
+        plugin: None,
+    }
+}
 
 impl Sources for Maps {
     fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
@@ -70,8 +84,20 @@ impl Cluster {
 
     pub fn node(&mut self, node: &Value) {
         let node = serde_json::from_value(node.clone()).expect("node");
-        if let Some(read) = inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()) {
+        if let Some(read) = inventory::read_or_bare(&node, facts()) {
             self.ledger.set_node(read);
+        }
+    }
+
+    /// An object of dynamic resource allocation.
+    pub fn resource(&mut self, object: &Value) {
+        let kind = object["kind"].as_str().expect("kind");
+        match kind {
+            "ResourceSlice" => self.ledger.set_resource_slice(&read(object)),
+            "DeviceClass" => self.ledger.set_device_class(read(object)),
+            "ResourceClaim" => self.ledger.set_resource_claim(read(object)),
+            "ResourceClaimTemplate" => self.ledger.set_claim_template(read(object)),
+            other => panic!("{other} is no such kind"),
         }
     }
 
@@ -118,6 +144,29 @@ impl Cluster {
         judge(&prepared, &self.ledger)
     }
 
+    /// What the mutating call answers to a CREATE.
+    pub fn patches(&mut self, object: &Value) -> Vec<PatchOperation> {
+        let question = self.question(Operation::Create, object, None, true);
+        let prepared = prepare(question, self.ledger.policies(), &self.maps);
+        mutate(&prepared, &self.ledger)
+    }
+
+    /// The object as the mutating call leaves it, with the patches put through the form that is sent.
+    pub fn mutated(&mut self, object: &Value) -> Value {
+        let sent = serde_json::to_vec(&self.patches(object)).expect("patches");
+        let patch: json_patch::Patch = serde_json::from_slice(&sent).expect("patches");
+        let mut object = object.clone();
+        json_patch::patch(&mut object, &patch).unwrap_or_else(|error| panic!("{error}"));
+        object
+    }
+
+    /// A CREATE as `check` judges it: mutated first.
+    pub fn check(&mut self, object: &Value) -> Verdict {
+        let question = self.question(Operation::Create, object, None, true);
+        let prepared = prepare(question, self.ledger.policies(), &self.maps);
+        judge_mutated(&prepared, &self.ledger)
+    }
+
     /// A CREATE as the webhook carries it out: an admitted pod is reserved.
     pub fn create(&mut self, object: &Value) -> Verdict {
         let question = self.question(Operation::Create, object, None, false);
@@ -140,6 +189,31 @@ impl Cluster {
         verdict
     }
 
+    /// The verdict on what configures GPUs, against these ConfigMaps of the MIG manager.
+    pub fn configure(&self, object: &Value, old: Option<&Value>, mig: &[Value]) -> Verdict {
+        let read = |value: &Value| {
+            Configuration::read(value["kind"].as_str().expect("kind"), value)
+                .unwrap_or_else(|error| panic!("{error}"))
+                .expect("a ConfigMap or a Node")
+        };
+        let maps = mig.iter().map(|map| match read(map) {
+            Configuration::ConfigMap(map) => map,
+            Configuration::Node(_) => panic!("a ConfigMap is wanted"),
+        });
+        let question = ConfigurationQuestion {
+            operation: if old.is_some() {
+                Operation::Update
+            } else {
+                Operation::Create
+            },
+            object: read(object),
+            old: old.map(read),
+            namespace_labels: BTreeMap::new(),
+            mig: maps.collect(),
+        };
+        judge_configuration(&question, &Surroundings::of(&question, &self.ledger))
+    }
+
     /// The API server shows a pod.
     pub fn see(&mut self, pod: &Value) {
         let pod = serde_json::from_value(pod.clone()).expect("pod");
@@ -158,6 +232,10 @@ impl Cluster {
         self.see(&pod);
         pod
     }
+}
+
+fn read<T: serde::de::DeserializeOwned>(object: &Value) -> T {
+    serde_json::from_value(object.clone()).expect("an object")
 }
 
 pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32) -> Value {
@@ -184,6 +262,13 @@ pub fn gpu_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32
             "conditions": [{"type": "Ready", "status": "True"}],
         },
     })
+}
+
+/// A node whose devices are under MPS.
+pub fn mps_node(name: &str, product: &str, memory: u32, devices: u32, slots: u32) -> Value {
+    let mut node = gpu_node(name, product, memory, devices, slots);
+    node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] = json!("mps");
+    node
 }
 
 /// A node whose H100 is cut into MIG slices under the strategy `mixed`: profile, memory by label, slices.

@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::configuration::Configuration;
 
 fn review(change: impl FnOnce(&mut Value)) -> Vec<u8> {
     let mut value = json!({
@@ -295,7 +296,9 @@ fn other_operations_kinds_and_sub_resources_are_not_ours() {
         json!({"operation": "CONNECT"}),
         json!({"subResource": "status"}),
         json!({"subResource": "binding"}),
-        json!({"kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "object": {"data": 7}}),
+        json!({"kind": {"group": "", "version": "v1", "kind": "Secret"}, "object": {"data": 7}}),
+        json!({"kind": {"group": "x", "version": "v1", "kind": "Node"}, "object": {}}),
+        json!({"kind": {"group": "", "version": "v1", "kind": "Node"}, "subResource": "status", "object": {}}),
         json!({"subResource": "scale"}),
     ] {
         let body = review(|value| {
@@ -306,6 +309,42 @@ fn other_operations_kinds_and_sub_resources_are_not_ours() {
         let asked = Review::decode(&body).unwrap().question(BTreeMap::new());
         assert!(matches!(asked, Ok(Asked::NotOurs)), "{change}: {asked:?}");
     }
+}
+
+#[test]
+fn config_maps_and_nodes_are_asked_about_as_configuration() {
+    let asked = |change: Value| {
+        let body = review(|value| {
+            for (key, changed) in change.as_object().unwrap() {
+                value["request"][key] = changed.clone();
+            }
+        });
+        match Review::decode(&body).unwrap().question(BTreeMap::new()).unwrap() {
+            Asked::Configuration(question) => *question,
+            other => panic!("{other:?}"),
+        }
+    };
+    let map = asked(json!({
+        "kind": {"group": "", "version": "v1", "kind": "ConfigMap"}, "namespace": "gpu-operator", "name": "m",
+        "object": {"metadata": {}, "data": {"a": "x"}},
+    }));
+    let Configuration::ConfigMap(read) = map.object else {
+        panic!("a ConfigMap was asked about");
+    };
+    assert_eq!(
+        (read.namespace.as_str(), read.name.as_str()),
+        ("gpu-operator", "m")
+    );
+    assert_eq!((read.data["a"].as_str(), map.old), ("x", None));
+    let node = asked(json!({
+        "kind": {"group": "", "version": "v1", "kind": "Node"}, "operation": "UPDATE", "namespace": "", "name": "n",
+        "object": {"metadata": {"name": "n", "labels": {"a": "2"}}},
+        "oldObject": {"metadata": {"name": "n", "labels": {"a": "1"}}},
+    }));
+    let (Configuration::Node(now), Some(Configuration::Node(old))) = (node.object, node.old) else {
+        panic!("a Node was asked about");
+    };
+    assert_eq!((now.labels["a"].as_str(), old.labels["a"].as_str()), ("2", "1"));
 }
 
 #[test]

@@ -60,6 +60,9 @@ fn place(one: &Provenance, container: &str) -> String {
     };
     // The list and its index are what the name stands for.
     let below = path.as_str().split_once("].").map_or("", |(_, below)| below);
+    if let Some(object) = &one.object {
+        return format!("{path} of {object}, for container {container}: {}", one.detail);
+    }
     let field = if below.is_empty() { path.as_str() } else { below };
     format!("{field} of container {container}: {}", one.detail)
 }

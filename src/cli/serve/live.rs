@@ -10,7 +10,6 @@ use crate::cli::args::Serve;
 use crate::cli::{Failure, policies};
 use crate::cluster::{self, Cluster, Reader, Timing};
 use crate::device::GpuNode;
-use crate::device::catalogue::Catalogue;
 use crate::device::inventory;
 use crate::engine::Sources;
 use crate::ledger::{Ledger, Stale};
@@ -21,6 +20,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind};
 
+use super::plugin_configs::PluginConfigs;
 use super::reload::{self, Reload};
 
 /// What `/readyz` waits for.
@@ -42,7 +42,11 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         reservation_ttl: args.reservation_ttl,
         ..Timing::default()
     };
-    let reader = Arc::new(PolicyReader(Arc::clone(&ledger)));
+    let plugin = Arc::new(PluginConfigs::default());
+    let reader = Arc::new(PolicyReader {
+        ledger: Arc::clone(&ledger),
+        plugin: Arc::clone(&plugin),
+    });
     let cluster = Cluster::new(
         client,
         Arc::clone(&ledger),
@@ -69,6 +73,9 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         };
         tokio::spawn(reload.follow());
     }
+    // Before the nodes are read for the first time, so that they are read once.
+    plugin.read(&cluster.look_ups(), &ledger).await;
+    tokio::spawn(plugin.follow(cluster.look_ups(), Arc::clone(&ledger), cluster.refresh()));
     let freshness = cluster.freshness();
     tokio::spawn(async move {
         let ready = freshness.ready();
@@ -86,18 +93,38 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
 }
 
 /// Reads nodes and pods by the policies in force.
-struct PolicyReader(Arc<Mutex<Ledger>>);
+struct PolicyReader {
+    ledger: Arc<Mutex<Ledger>>,
+    plugin: Arc<PluginConfigs>,
+}
 
 impl PolicyReader {
     fn policies(&self) -> Arc<PolicySet> {
-        Arc::clone(self.0.lock().unwrap_or_else(PoisonError::into_inner).policies())
+        Arc::clone(
+            self.ledger
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .policies(),
+        )
     }
 }
 
 impl Reader for PolicyReader {
     fn node(&self, node: &Node) -> Option<GpuNode> {
-        let missing = self.policies().for_device(&node.metadata.labels).missing_facts;
-        inventory::read(node, missing, Catalogue::embedded())
+        let policy = self.policies().for_device(&node.metadata.labels);
+        let plugin = policy
+            .device
+            .plugin_config
+            .as_ref()
+            .and_then(|name| self.plugin.get(name));
+        inventory::read_or_bare(
+            node,
+            inventory::Context {
+                missing: policy.missing_facts,
+                catalogue: policy.device.products.catalogue(),
+                plugin: plugin.as_deref(),
+            },
+        )
     }
 
     fn shows_all(&self, runtime_class: &str) -> bool {

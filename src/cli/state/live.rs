@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 const PAGE: u32 = 500;
 
 /// What is read. Without nodes and pods there is nothing to judge against; what else is missing is said.
-const LISTS: [(&str, Need); 11] = [
+const LISTS: [(&str, Need); 15] = [
     ("/api/v1/nodes", Need::Must),
     ("/api/v1/pods", Need::Must),
     (
@@ -51,6 +51,10 @@ const LISTS: [(&str, Need); 11] = [
         "/apis/batch/v1/cronjobs",
         Need::Should("CronJobs of the input count as new"),
     ),
+    ("/apis/resource.k8s.io/v1/resourceslices", Need::May),
+    ("/apis/resource.k8s.io/v1/deviceclasses", Need::May),
+    ("/apis/resource.k8s.io/v1/resourceclaims", Need::May),
+    ("/apis/resource.k8s.io/v1/resourceclaimtemplates", Need::May),
     ("/apis/vramgate.io/v1alpha1/gpusharingpolicies", Need::May),
 ];
 

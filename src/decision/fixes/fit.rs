@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use json_patch::PatchOperation;
 
-use super::{Outcome, Passes, slots_patch, template_pointer, told, written};
+use super::{Outcome, Passes, slots_patch, told, written};
 use crate::decision::Question;
 use crate::decision::survey::{Candidate, Offer, Survey};
 use crate::demand::weigh::fit::{Judged, judge, plans, remedy};
@@ -113,8 +113,8 @@ fn change(demand: &mut Demand, judged: &Judged<'_>, with: impl Fn(&mut Part)) {
 }
 
 /// Where an edit of a claim's container is written.
-fn pointer(question: &Question, claim: &Claim, edit: &str) -> String {
-    format!("{}{}{edit}", template_pointer(question), claim.pointer)
+fn pointer(question: &Question, claim: &Claim, edit: &str) -> Option<String> {
+    question.workload.pointer(&format!("{}{edit}", claim.pointer))
 }
 
 /// `of container server to 0.31`, or of several to what each needs.
@@ -139,7 +139,7 @@ fn larger_fraction(
     for judged in failing(demand, kind) {
         let fraction = remedy::fraction(&judged.plan, surely)?;
         let edit = judged.part.edit.as_ref()?;
-        let at = pointer(question, judged.claim, &edit.pointer);
+        let at = pointer(question, judged.claim, &edit.pointer)?;
         patch.push(written(edit, &at, fraction.text())?);
         values.push((judged.claim.container.clone(), fraction.to_string()));
         change(&mut changed, &judged, |part| {
@@ -165,7 +165,7 @@ fn shorter_context(
     for judged in failing(demand, kind) {
         let length = remedy::length(&judged.plan, surely)?;
         let edit = judged.load.length_edit.as_ref()?;
-        let at = pointer(question, judged.claim, &edit.pointer);
+        let at = pointer(question, judged.claim, &edit.pointer)?;
         patch.push(written(edit, &at, &length.to_string())?);
         values.push((judged.claim.container.clone(), format!("{length} tokens")));
         let load = Arc::new(judged.load.with_length(length));
@@ -222,7 +222,7 @@ fn more_devices(
     let edit = judged.load.tensor_edit.as_ref()?;
     let load = Arc::new(judged.load.with_tensor(tensor));
     let slots = load.devices();
-    let at = pointer(question, claim, &edit.pointer);
+    let at = pointer(question, claim, &edit.pointer)?;
     let mut patch = vec![written(edit, &at, &tensor.to_string())?];
     patch.extend(slots_patch(question, claim, &claim.resource, slots)?);
     let mut changed = demand.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use json_patch::PatchOperation;
 
-use super::{Outcome, Passes, slots_patch, template_pointer, told, written};
+use super::{Outcome, Passes, slots_patch, told, written};
 use crate::decision::Question;
 use crate::decision::survey::{Offer, Survey};
 use crate::demand::{Claim, Demand};
@@ -27,7 +27,6 @@ pub(super) fn for_slices(
     findings: &[Finding],
     passes: Passes<'_>,
 ) -> Vec<Fix> {
-    let template = &question.workload.template;
     // The claims of which an error speaks: errors name the field that asks for the slots.
     let concerned = |codes: &[Code]| -> Option<&Claim> {
         let errors = findings
@@ -38,7 +37,7 @@ pub(super) fn for_slices(
         errors.find_map(|finding| {
             demand.claims.iter().find(|claim| {
                 let path = &claim.slots_path;
-                finding.path == *path || finding.path == template.field(path.as_str())
+                finding.path == *path || finding.path == question.workload.located(path)
             })
         })
     };
@@ -243,7 +242,9 @@ fn one_larger(
     if one.devices() != 1 {
         return None;
     }
-    let at = format!("{}{}{}", template_pointer(question), claim.pointer, edit.pointer);
+    let at = question
+        .workload
+        .pointer(&format!("{}{}", claim.pointer, edit.pointer))?;
     let rewritten = written(edit, &at, "1")?;
     let offers = survey
         .offers()

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{MOST_NAMED, Survey};
 use crate::demand::{Claim, Demand, resources};
-use crate::finding::{Code, FieldPath, Finding, short};
+use crate::finding::{Code, FieldPath, Finding, Severity, short};
 use crate::mig::ProfileName;
 use crate::workload::pod::PodSpec;
 
@@ -15,8 +15,7 @@ use repartition::Search;
 impl Survey<'_> {
     /// Why no node offers what is asked.
     ///
-    /// What a DeviceClass offers as an extended resource needs no node's capacity: whoever reads DeviceClasses has to
-    /// take such resources out before this is asked.
+    /// What a DeviceClass offers as an extended resource needs no node's capacity.
     pub(super) fn not_offered(&self, demand: &Demand, spec: &PodSpec) -> Finding {
         let most = self.most();
         let missing = demand
@@ -30,6 +29,9 @@ impl Survey<'_> {
             let text = format!("no single node offers all that the pod asks for: {all}");
             return self.growing(Finding::new(Code::Vg302, path, text));
         };
+        if self.ledger.dra.backs(&claim.resource) {
+            return backed_by_class(claim);
+        }
         let (text, details) = self.missing_text(claim, &most, spec);
         let mut finding = Finding::new(Code::Vg302, claim.slots_path.clone(), text);
         finding.details = details;
@@ -81,6 +83,19 @@ impl Survey<'_> {
         details.push(offers);
         (text, details)
     }
+}
+
+/// A class stands for the resource, so that no capacity has to show it; there is only nothing of it now.
+fn backed_by_class(claim: &Claim) -> Finding {
+    let finding = Finding::new(
+        Code::Vg209,
+        claim.slots_path.clone(),
+        format!(
+            "{} stands for a DeviceClass, and no ResourceSlice has a device of it now: it would stay Pending",
+            claim.resource
+        ),
+    );
+    finding.with_severity(Severity::Info)
 }
 
 /// Longest names of nodes in it, all together.

@@ -138,7 +138,7 @@ impl Ground {
         let devices = ledger.nodes.class(group.class).map_or(0, |class| {
             let pools = class.pools.iter().zip(standings);
             pools
-                .filter(|(_, standing)| standing.slots > 0)
+                .filter(|(_, standing)| !standing.is_empty())
                 .map(|(pool, _)| pool.devices)
                 .sum()
         });

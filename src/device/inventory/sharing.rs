@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use super::configured::Configured;
 use super::facts::Facts;
 use crate::device::{DeviceKind, Sharing};
 use crate::policy::MissingFacts;
@@ -15,6 +16,8 @@ pub(super) struct Offer<'a> {
     pub(super) product_is_shared: bool,
     /// Most MPS clients of the product, where it is known.
     pub(super) mps_max_replicas: Option<u32>,
+    /// The device plugin's configuration, where it was read.
+    pub(super) configured: Option<Configured<'a>>,
 }
 
 /// The strategies of the label `sharing-strategy`.
@@ -37,6 +40,13 @@ pub(super) fn read(
         .number("count")
         .and_then(|count| u32::try_from(count).ok())
         .filter(|count| *count > 0);
+    if strategy.is_none()
+        && replicas.is_none()
+        && let Some(configured) = &offer.configured
+        && let Some(told) = configured.instead_of_labels(facts, offer.slots, count)
+    {
+        return Some(told);
+    }
     let names_sharing = offer.product_is_shared || facts.is_renamed();
     let shared_by_label = replicas.filter(|replicas| replicas.get() > 1);
     let sliced = match (strategy, shared_by_label) {

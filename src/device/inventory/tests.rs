@@ -628,3 +628,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn numbers_that_no_node_has_are_read_in_bounds() {
+    for (capacity, replicas, devices, slots) in [
+        ("1000", "1", 1_000, 1),
+        ("48000", "48", 1_000, 48),
+        ("4", "4294967295", 1, 4_294_967_295),
+        ("4294967295", "1", 4_294_967_295, 1),
+    ] {
+        let strategy = if replicas == "1" { "none" } else { "time-slicing" };
+        let labels = json!({
+            "nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/gpu.memory": "46068",
+            "nvidia.com/gpu.replicas": replicas, "nvidia.com/gpu.sharing-strategy": strategy,
+        });
+        let read = read_node(&labels, &json!({"nvidia.com/gpu": capacity}));
+        let pool = &read.pools[0];
+        assert_eq!((pool.devices, pool.sharing.slots_per_device()), (devices, slots));
+    }
+    // A profile that no product has is one by its label.
+    let labels = json!({"nvidia.com/gpu.product": "NVIDIA-L40S", "nvidia.com/mig-9g.99gb.memory": "99000"});
+    let read = read_node(&labels, &json!({"nvidia.com/mig-9g.99gb": "2"}));
+    assert_eq!(read.pools[0].total, Some(Mib::new(99_000)));
+}

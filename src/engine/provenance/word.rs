@@ -2,7 +2,7 @@
 
 use super::{Origin, Place, environment, file};
 use crate::engine::reader::Context;
-use crate::invocation::{Item, Word};
+use crate::invocation::{Item, MADE, Word};
 
 /// What put in the words that stand in no field of the container.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +16,9 @@ pub(in crate::engine) enum Outside<'o> {
     /// A program around the engine, which makes options of variables and puts in the word `adds` by itself.
     Program { name: &'o str, adds: &'o str },
 }
+
+/// The name under which an operator's model is known among its options.
+pub(crate) const MODEL: &str = "model";
 
 /// Variables that are looked for in a script.
 const MOST_HOLDERS: usize = 8;
@@ -37,6 +40,7 @@ pub(in crate::engine) fn place(
         Item::Variable(index) => {
             return environment::place(context, index, &reader(context, index, written, outside));
         }
+        Item::Made(command, place) => return in_made(context, word, (command, place), written),
         Item::Elsewhere => None,
     };
     match item {
@@ -61,6 +65,28 @@ fn reader(context: &Context<'_>, index: usize, written: &str, outside: Outside<'
         Outside::File(_) | Outside::Options(_) | Outside::Unsaid => {
             format!("which the image makes {option}")
         }
+    }
+}
+
+/// A word of a command line that an operator makes.
+fn in_made(context: &Context<'_>, word: &Word<'_>, (command, place): (usize, usize), written: &str) -> Place {
+    let Some(made) = &context.placed.container.made else {
+        return Place::nowhere(Origin::Operator, written);
+    };
+    let text = made.commands.get(command).and_then(|words| words.get(place));
+    // In a line of the operator's own each option comes from a field of its own.
+    let is_line = text.is_some_and(|text| text.contains(char::is_whitespace));
+    let option = written.split(['=', ' ']).next().unwrap_or_default();
+    let option = if option.starts_with('-') { option } else { MODEL };
+    let named = made.options.iter().find(|(name, _)| is_line && *name == option);
+    let path = match named {
+        Some((name, _)) => context.path.field(MADE).key(name),
+        None => word.item.path(&context.path),
+    };
+    Place {
+        from: Origin::Operator,
+        path: Some(path),
+        detail: format!("{}: {written}", made.by),
     }
 }
 

@@ -109,6 +109,7 @@ fn line(reading: &Reading) -> String {
     let unread: Vec<&str> = reading
         .unresolved
         .iter()
+        .chain(&s.undecided)
         .map(|unresolved| {
             // What serves only is no reason to refuse a pod.
             let memory = ["gpu-memory-utilization", "mem-fraction-static", "argv"];

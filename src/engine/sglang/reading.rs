@@ -12,7 +12,7 @@ use crate::engine::{
     Engine, MemoryKind, MemorySource, Reading, Resolvable, Starts, Unresolved, Version, edit, variables,
 };
 use crate::finding::Code;
-use crate::invocation::{Command, Item, Word};
+use crate::invocation::{Command, Word};
 
 mod parallelism;
 mod provenance;
@@ -29,6 +29,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
         Way::Nothing(name) => {
             let mut reading = context.blank(Engine::None, MemoryKind::None);
             reading.command = Some(name);
+            reading.parallelism.devices = 0;
             return context.finish(command, reading);
         }
     };
@@ -118,6 +119,7 @@ fn way_in(context: &Context<'_>, start: Start, words: &[Word<'_>]) -> Way {
     match start {
         Start::Wrapper(name) => Way::Server(name, Entrypoint::LaunchServer, true),
         Start::Diffusion => Way::Diffusion,
+        Start::Client(name) => Way::Nothing(name.to_owned()),
         Start::LaunchServer | Start::Entrypoint => {
             let chosen = context.invocation.environment.get(sagemaker::SERVER);
             let other = chosen
@@ -145,10 +147,7 @@ fn way_in(context: &Context<'_>, start: Start, words: &[Word<'_>]) -> Way {
 
 /// Whether the image's own start script makes the command line.
 fn starts_by_script(context: &Context<'_>, command: &Command<'_>) -> bool {
-    let by_image = command
-        .words
-        .first()
-        .is_some_and(|word| word.item == Item::Elsewhere);
+    let by_image = command.words.first().is_some_and(|word| word.item.is_elsewhere());
     by_image && sagemaker::is_image(&context.image)
 }
 

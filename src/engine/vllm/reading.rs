@@ -11,7 +11,7 @@ use crate::engine::variables;
 use crate::engine::{
     Engine, MemoryKind, MemoryRequest, MemorySource, Reading, Resolvable, Starts, Unresolved, Version,
 };
-use crate::invocation::{Command, Item, Word};
+use crate::invocation::{Command, Word};
 
 mod meaning;
 mod memory;
@@ -55,11 +55,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     let words = command.words.get(first..).unwrap_or_default();
     let (name, entrypoint, lenient) = match subcommand(start, words) {
         Ok(way) => way,
-        Err(name) => {
-            let mut reading = context.blank(Engine::None, MemoryKind::None);
-            reading.command = Some(name);
-            return context.finish(command, reading);
-        }
+        Err(name) => return client(context, command, name),
     };
     let words = match (start, entrypoint) {
         // The subcommand of a program that takes the options without the parser of `serve`.
@@ -84,11 +80,7 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     };
     let words = with_variables.as_deref().unwrap_or(words);
     // An image of unknown release starts the module in old ones and `serve` in new ones.
-    let either = version.is_none()
-        && command
-            .words
-            .first()
-            .is_some_and(|word| word.item == Item::Elsewhere);
+    let either = version.is_none() && command.words.first().is_some_and(|word| word.item.is_elsewhere());
     let target = Target {
         version,
         entrypoint,
@@ -147,14 +139,31 @@ pub(super) fn read(context: &Context<'_>, command: &Command<'_>, first: usize, s
     reading
 }
 
+/// A program of vLLM that uses no device.
+fn client(context: &Context<'_>, command: &Command<'_>, name: String) -> Reading {
+    let mut reading = context.blank(Engine::None, MemoryKind::None);
+    reading.command = Some(name);
+    reading.parallelism.devices = 0;
+    context.finish(command, reading)
+}
+
 /// The name of the command in the reading, the parser, and whether options beyond the server's are taken.
 fn subcommand(start: Start, words: &[Word<'_>]) -> Result<(String, Entrypoint, bool), String> {
     let word = |index: usize| words.get(index).map_or("", |word| &*word.text);
     match start {
         Start::ApiServer => Ok(("api-server".to_owned(), Entrypoint::ApiServer, false)),
         Start::RunBatch => Ok(("run-batch".to_owned(), Entrypoint::ApiServer, true)),
+        Start::Client => Err("bench serve".to_owned()),
         Start::Wrapper(name) => Ok((name.to_owned(), Entrypoint::ApiServer, true)),
         Start::Cli => match (word(0), word(1)) {
+            ("-v" | "--version" | "-h" | "--help", _) => Err(word(0).to_owned()),
+            // Only as the last word: before, it may be the value of an option.
+            _ if words
+                .last()
+                .is_some_and(|word| matches!(&*word.text, "-h" | "--help")) =>
+            {
+                Err(format!("{} --help", word(0)))
+            }
             ("chat" | "complete" | "collect-env", _) => Err(word(0).to_owned()),
             ("launch", _) => Err(format!("launch {}", word(1))),
             ("bench", "latency" | "throughput" | "startup") => {

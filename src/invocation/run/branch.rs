@@ -22,8 +22,17 @@ enum Outcome {
     Open,
 }
 
-/// One `if` or loop that is open.
+/// A group that is open: how the command before it ended, and the operator between them.
+#[derive(Clone, Copy)]
+struct Group {
+    last: Outcome,
+    operator: &'static str,
+    negated: bool,
+}
+
+/// One `if`, loop or group that is open.
 struct Branch {
+    group: Option<Group>,
     /// Whether what is around it runs.
     around: Run,
     /// Whether the present section runs.
@@ -58,6 +67,7 @@ impl Flow {
     pub(super) fn begin(&mut self) {
         let around = self.enclosing();
         self.branches.push(Branch {
+            group: None,
             around,
             section: Run::Yes,
             taken: Run::No,
@@ -70,6 +80,7 @@ impl Flow {
     pub(super) fn begin_loop(&mut self) {
         let around = self.enclosing();
         self.branches.push(Branch {
+            group: None,
             around,
             section: Run::Perhaps,
             taken: Run::Perhaps,
@@ -77,6 +88,42 @@ impl Flow {
             in_loop: true,
         });
         self.operator = "";
+    }
+
+    /// `{` or `(`: what stands in it runs where a single command would.
+    pub(super) fn begin_group(&mut self) {
+        let group = Group {
+            last: self.last,
+            operator: self.operator,
+            negated: self.negated,
+        };
+        self.branches.push(Branch {
+            group: Some(group),
+            around: self.runs(),
+            section: Run::Yes,
+            taken: Run::Yes,
+            is_loop: false,
+            in_loop: self.in_loop(),
+        });
+        self.after("");
+    }
+
+    /// `}` or `)`; one that closes nothing is passed over.
+    pub(super) fn end_group(&mut self) {
+        let Some(group) = self.branches.last().and_then(|branch| branch.group) else {
+            return;
+        };
+        let around = self.branches.pop().map_or(Run::Yes, |branch| branch.around);
+        let inner = self.last;
+        self.operator = group.operator;
+        self.negated = group.negated;
+        match around {
+            Run::No => self.last = group.last,
+            Run::Perhaps => self.step(true),
+            // A group of questions answers as its last one does.
+            Run::Yes if !group.negated => self.last = inner,
+            Run::Yes => self.step(false),
+        }
     }
 
     /// The question is answered; its branch begins.
@@ -194,6 +241,42 @@ fn both(one: Run, other: Run) -> Run {
 }
 
 impl Runner<'_, '_> {
+    /// The answer to `[[ a && b || c ]]`; `None` where it hangs on a part whose answer is not known.
+    pub(super) fn joined_question(&mut self, command: &[Token], site: Site) -> Option<bool> {
+        let (open, rest) = command.split_first()?;
+        let (close, inner) = rest.split_last()?;
+        // Brackets within are not followed.
+        let plain = |token: &Token| match token.kind {
+            Kind::Operator(operator) => matches!(operator, "&&" | "||"),
+            _ => true,
+        };
+        if bare_text(open) != Some("[[") || !inner.iter().all(plain) {
+            return None;
+        }
+        let is = |token: &Token, operator: &str| matches!(token.kind, Kind::Operator(own) if own == operator);
+        let mut any = Some(false);
+        for ways in inner.split(|token| is(token, "||")) {
+            let mut all = Some(true);
+            for part in ways.split(|token| is(token, "&&")) {
+                let mut question = Vec::with_capacity(part.len() + 2);
+                question.push(open.clone());
+                question.extend_from_slice(part);
+                question.push(close.clone());
+                all = match (all, self.question(&question, site)) {
+                    (Some(false), _) | (_, Some(false)) => Some(false),
+                    (Some(true), Some(true)) => Some(true),
+                    _ => None,
+                };
+            }
+            any = match (any, all) {
+                (Some(true), _) | (_, Some(true)) => Some(true),
+                (Some(false), Some(false)) => Some(false),
+                _ => None,
+            };
+        }
+        any
+    }
+
     /// The answer to `[ … ]`, `[[ … ]]` or `test …`, where every value in it is known.
     pub(super) fn question(&mut self, command: &[Token], site: Site) -> Option<bool> {
         let mut words = Vec::with_capacity(command.len());
@@ -218,7 +301,34 @@ impl Runner<'_, '_> {
         if words.first().is_some_and(|word| *word != "test") {
             words.pop().filter(|last| matches!(*last, "]" | "]]"))?;
         }
-        let mut words = words.get(1..)?;
+        let words = words.get(1..)?;
+        // `[ a -a b ]`, where neither word can be an operand.
+        if !double && words.len() > 4 {
+            for (operator, decides) in [("-o", true), ("-a", false)] {
+                let parts: Vec<&[&str]> = words.split(|word| *word == operator).collect();
+                if parts.len() < 2 {
+                    continue;
+                }
+                if parts.iter().any(|part| part.contains(&"-a")) {
+                    return None;
+                }
+                let answers: Vec<Option<bool>> = parts
+                    .into_iter()
+                    .map(|part| self.answered(part, matched, double))
+                    .collect();
+                return if answers.contains(&Some(decides)) {
+                    Some(decides)
+                } else {
+                    answers.iter().all(Option::is_some).then_some(!decides)
+                };
+            }
+        }
+        self.answered(words, matched, double)
+    }
+
+    /// The answer to one question, without its brackets.
+    fn answered(&mut self, words: &[&str], matched: bool, double: bool) -> Option<bool> {
+        let mut words = words;
         let mut negated = false;
         while let Some(rest) = words.strip_prefix(&["!"]) {
             words = rest;

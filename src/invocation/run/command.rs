@@ -5,13 +5,21 @@ use std::borrow::Cow;
 use super::super::reason::brief;
 use super::super::shell::{Kind, Piece, Token};
 use super::super::{Certainty, Item, Word};
-use super::{DEEPEST, LONGEST_PATH, MOST, Next, Runner, Site, Variable, written};
+use super::{DEEPEST, LONGEST_PATH, MOST, Next, Runner, Site, Variable, bare_text, written};
 
 impl<'a> Runner<'a, '_> {
     pub(super) fn simple(&mut self, command: &[Token], conditional: bool, site: Site) -> Next {
         let before = self.commands.len();
         let (command, mut streams) = self.streams(command, site);
         let command = command.as_slice();
+        let reads = command
+            .iter()
+            .find_map(bare_text)
+            .is_some_and(|name| matches!(name, "read" | "mapfile" | "readarray"));
+        self.here = match &streams.input {
+            Some(Ok(text)) if reads && self.spend(text.len()) => Some(text.clone()),
+            _ => None,
+        };
         if streams.input.is_none() {
             streams.input = self.piped.take();
         }
@@ -62,7 +70,7 @@ impl<'a> Runner<'a, '_> {
         let Some(last) = command.last() else {
             return Next::On;
         };
-        let end = (site.aligned && site.item != Item::Elsewhere).then_some((site.item, last.span.end));
+        let end = (site.aligned && !site.item.is_elsewhere()).then_some((site.item, last.span.end));
         let mut words = Vec::with_capacity(command.len());
         for token in command {
             match &token.kind {
@@ -75,7 +83,7 @@ impl<'a> Runner<'a, '_> {
                 Kind::AssignArray { name, append, items } => {
                     self.assign_array(name, *append, items, conditional, site);
                 }
-                Kind::Operator(_) | Kind::Into { .. } | Kind::HereDocument { .. } => {}
+                Kind::Operator(_) | Kind::Into { .. } | Kind::From { .. } | Kind::HereDocument { .. } => {}
             }
             if words.len() > MOST {
                 self.give_up("the script is too long");
@@ -141,7 +149,12 @@ impl<'a> Runner<'a, '_> {
                     self.calculate(&word.text, conditional);
                 }
             }
-            "read" | "getopts" | "mapfile" | "readarray" => self.filled(&words),
+            "read" | "getopts" | "mapfile" | "readarray" => {
+                let input = self.here.take();
+                if conditional || !self.fill(&words, input.as_deref(), &overlay) {
+                    self.filled(&words);
+                }
+            }
             "eval" => {
                 let text = words[1..]
                     .iter()
@@ -157,12 +170,19 @@ impl<'a> Runner<'a, '_> {
                 self.depth -= 1;
             }
             "return" => return if conditional { Next::On } else { Next::Stop },
+            // The rest of the brackets is passed as well, which hardly ever holds anything.
+            "exit" if self.subshells > 0 => {}
             "exit" => {
                 self.ended |= !conditional;
                 return if conditional { Next::On } else { Next::Stop };
             }
+            // Redirections alone: the script goes on.
+            "exec" if words.len() == 1 => {}
             "exec" => {
                 self.start_with(words, end, overlay, conditional);
+                if self.subshells > 0 {
+                    return Next::On;
+                }
                 self.ended |= !conditional;
                 return if conditional { Next::On } else { Next::Stop };
             }
@@ -175,10 +195,56 @@ impl<'a> Runner<'a, '_> {
                     self.folder = folder.filter(|_| !conditional);
                 }
             }
-            "source" | "." | ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
+            "source" | "." => self.source(&words, conditional),
+            "printf" if words.get(1).is_some_and(|word| word.text == "-v") => {
+                self.print_into(&words, conditional);
+            }
+            ":" | "true" | "false" | "wait" | "trap" | "ulimit" | "umask" | "]" | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
         }
         Next::On
+    }
+}
+
+impl<'a> Runner<'a, '_> {
+    /// `printf -v NAME FORMAT …`.
+    fn print_into(&mut self, words: &[Word<'a>], conditional: bool) {
+        let Some((name, rest)) = words.get(2..).and_then(<[Word<'_>]>::split_first) else {
+            return;
+        };
+        let word = match written::printed(rest) {
+            Ok(text) => Word {
+                text: Cow::Owned(text),
+                ..Word::literal("")
+            },
+            Err(reason) => Word {
+                certainty: Certainty::From(0),
+                reason: Some(Cow::Owned(reason)),
+                ..Word::literal("")
+            },
+        };
+        self.assign(&name.text, false, word, conditional);
+    }
+
+    /// `. FILE`: what a known file sets is set; of any other nothing is known to be.
+    fn source(&mut self, words: &[Word<'a>], conditional: bool) {
+        let Some(file) = words.get(1).filter(|word| word.certainty == Certainty::Known) else {
+            return;
+        };
+        let Ok(text) = self.file(&file.text) else {
+            return;
+        };
+        if self.depth >= DEEPEST {
+            self.give_up("scripts are nested too deeply");
+            return;
+        }
+        let text = text.into_owned();
+        let doubtful = self.doubtful;
+        self.doubtful |= conditional;
+        self.depth += 1;
+        self.run_text(&text, Site::ELSEWHERE);
+        self.depth -= 1;
+        self.doubtful = doubtful;
     }
 }
 

@@ -27,6 +27,14 @@ impl<'a> Runner<'a, '_> {
                     change,
                     quoted: true,
                 },
+                Piece::Slice {
+                    name, from, count, ..
+                } => Piece::Slice {
+                    name,
+                    from,
+                    count,
+                    quoted: true,
+                },
                 other => other,
             })
             .collect();
@@ -74,6 +82,10 @@ impl<'a> Runner<'a, '_> {
                     Err(reason) => field.unknown(&format!("$(({inner}))"), &reason, false),
                 },
                 Piece::Unreadable { raw, quoted } => {
+                    if let Some(text) = self.substituted(raw) {
+                        field.value(&text, *quoted, out);
+                        continue;
+                    }
                     let reason = self.reason_of(raw);
                     field.unknown(raw, &reason, !quoted);
                 }
@@ -85,6 +97,12 @@ impl<'a> Runner<'a, '_> {
                     let value = self.changed(name, value, change, site);
                     self.value(name, value, None, *quoted, site, &mut field, out);
                 }
+                Piece::Slice {
+                    name,
+                    from,
+                    count,
+                    quoted,
+                } => self.slice(name, *from, *count, *quoted, &mut field, out),
                 Piece::Array { name, quoted } => match self.look_up(name) {
                     Variable::Array(words) => field.words(words.iter(), *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
@@ -121,6 +139,52 @@ impl<'a> Runner<'a, '_> {
             word.item = site.item;
             word.span = site.aligned.then(|| token.span.clone());
         }
+    }
+
+    /// Some of the words of an array or of the parameters.
+    fn slice(
+        &mut self,
+        name: &str,
+        from: usize,
+        count: Option<usize>,
+        quoted: bool,
+        field: &mut Field,
+        out: &mut Vec<Word<'a>>,
+    ) {
+        let raw = format!("${{{name}:{from}}}");
+        let words: Vec<Word<'a>> = if matches!(name, "@" | "*") {
+            self.positional.iter().cloned().collect()
+        } else {
+            match self.look_up(name) {
+                Variable::Array(words) => words.to_vec(),
+                Variable::Text(text) => vec![Word {
+                    text: Cow::Owned(text.to_string()),
+                    ..Word::literal("")
+                }],
+                Variable::Unset => Vec::new(),
+                Variable::Unknown(reason)
+                | Variable::Option { reason, .. }
+                | Variable::Either { reason, .. } => {
+                    field.unknown(&raw, &reason, true);
+                    return;
+                }
+            }
+        };
+        if !self.spend(words.iter().map(weight).sum()) {
+            return;
+        }
+        // Behind a word that stands for any number of words none has a number.
+        let upto = count.map_or(words.len(), |count| from.saturating_add(count));
+        let many = words
+            .iter()
+            .take(upto)
+            .position(|word| word.certainty == Certainty::Many);
+        if many.is_some_and(|at| at < from || count.is_some()) {
+            field.unknown(&raw, "the number of words before it is not known", true);
+            return;
+        }
+        let words = words.iter().skip(from).take(count.unwrap_or(usize::MAX));
+        field.words(words, quoted, out);
     }
 
     fn variable(

@@ -65,6 +65,7 @@ impl Field {
             item: Item::Elsewhere,
             span: None,
             reason: field.reason.map(Cow::Owned),
+            is_part: false,
             alternatives: if certainty == Certainty::Many {
                 field.alternatives
             } else {

@@ -61,6 +61,13 @@ impl<'a> Runner<'a, '_> {
 
     /// Runs a list, and leaves in `flow` how it ended.
     pub(super) fn list(&mut self, tokens: &[Token], flow: &mut Flow, site: Site) -> Next {
+        let outer = self.subshells;
+        let next = self.commands_of(tokens, flow, site);
+        self.subshells = outer;
+        next
+    }
+
+    fn commands_of(&mut self, tokens: &[Token], flow: &mut Flow, site: Site) -> Next {
         let mut at = 0;
         while at < tokens.len() && !self.ended {
             let Segment {
@@ -104,7 +111,17 @@ impl<'a> Runner<'a, '_> {
                     next => return next,
                 }
             }
-            flow.after(operator);
+            match operator {
+                "(" => {
+                    flow.begin_group();
+                    self.subshells += 1;
+                }
+                ")" => {
+                    flow.end_group();
+                    self.subshells = self.subshells.saturating_sub(1);
+                }
+                operator => flow.after(operator),
+            }
         }
         Next::On
     }
@@ -138,7 +155,9 @@ impl<'a> Runner<'a, '_> {
                     flow.begin_loop();
                 }
                 "!" => flow.negate(),
-                "do" | "{" | "}" => {}
+                "do" => {}
+                "{" => flow.begin_group(),
+                "}" => flow.end_group(),
                 "for" | "select" => {
                     if keyword == "for"
                         && let Some(next) = self.each(command, tokens, at, flow)
@@ -190,7 +209,11 @@ impl<'a> Runner<'a, '_> {
         let conditional = run == Run::Perhaps;
         let name = command.first().and_then(bare_text).unwrap_or_default();
         if matches!(name, "[" | "[[" | "test") {
-            let answer = if long { None } else { self.question(command, site) };
+            let answer = if long {
+                self.joined_question(command, site)
+            } else {
+                self.question(command, site)
+            };
             flow.answer(answer, conditional);
             return Next::On;
         }

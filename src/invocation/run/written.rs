@@ -6,6 +6,7 @@ use super::super::prefix::base_name;
 use super::super::reason::brief;
 use super::super::shell::{Kind, Token};
 use super::super::{Certainty, Word};
+use super::variable::Variable;
 use super::{Runner, Site};
 
 /// The text of a file that the script wrote, or why it is not known.
@@ -39,6 +40,12 @@ impl<'a> Runner<'a, '_> {
                 Kind::Into { append, target } => {
                     let target = self.joined(target, site);
                     streams.into = Some((self.absolute(&target.text), *append));
+                }
+                Kind::From { source } => {
+                    let source = self.joined(source, site);
+                    let text = text_of(&source).and_then(|path| self.file(&path).map(Cow::into_owned));
+                    let bytes = text.as_ref().map_or(0, String::len);
+                    streams.input = self.spend(bytes).then_some(text);
                 }
                 Kind::HereDocument { body, .. } => {
                     let body = self.joined(body, site);
@@ -102,35 +109,7 @@ impl<'a> Runner<'a, '_> {
             .filter(|word| !word.text.starts_with('-'))
             .collect();
         let output: Text = match &*name {
-            "cat" => match (operands.as_slice(), &streams.input) {
-                ([], Some(input)) => input.clone(),
-                ([file], _) => self.file(&file.text).map(Cow::into_owned),
-                _ => Err("several files are joined".to_owned()),
-            },
-            "echo" => {
-                let texts: Vec<&str> = words
-                    .iter()
-                    .skip(1)
-                    .map(|word| &*word.text)
-                    .skip_while(|text| matches!(*text, "-e" | "-n" | "-ne" | "-en"))
-                    .collect();
-                let escapes = words.get(1).is_some_and(|word| word.text.contains('e'));
-                let unknown = words.iter().find(|word| word.certainty != Certainty::Known);
-                let text = texts.join(" ");
-                let text = if escapes && words[1].text.starts_with('-') {
-                    text.replace("\\n", "\n")
-                } else {
-                    text
-                };
-                unknown.map_or(Ok(text + "\n"), text_of)
-            }
-            "printf" => match operands.as_slice() {
-                [format] if !format.text.contains('%') => {
-                    text_of(format).map(|text| text.replace("\\n", "\n"))
-                }
-                [format, value] if matches!(&*format.text, "%s" | "%s\\n") => text_of(value),
-                _ => Err("printf puts it together".to_owned()),
-            },
+            "cat" | "echo" | "printf" | "envsubst" => self.output(&name, words, streams.input.as_ref()),
             "tee" => {
                 let append = words.iter().any(|word| matches!(&*word.text, "-a" | "--append"));
                 let text = streams
@@ -166,6 +145,81 @@ impl<'a> Runner<'a, '_> {
         }
     }
 
+    /// What a command that only prints writes to its standard output.
+    pub(super) fn output(&mut self, name: &str, words: &[Word<'a>], input: Option<&Text>) -> Text {
+        let operands: Vec<&Word<'a>> = words
+            .iter()
+            .skip(1)
+            .filter(|word| !word.text.starts_with('-'))
+            .collect();
+        match name {
+            "cat" => match (operands.as_slice(), input) {
+                ([], Some(input)) => input.clone(),
+                ([file], _) => self.file(&file.text).map(Cow::into_owned),
+                _ => Err("several files are joined".to_owned()),
+            },
+            "echo" => {
+                let texts: Vec<&str> = words
+                    .iter()
+                    .skip(1)
+                    .map(|word| &*word.text)
+                    .skip_while(|text| matches!(*text, "-e" | "-n" | "-ne" | "-en"))
+                    .collect();
+                let escapes = words.get(1).is_some_and(|word| word.text.contains('e'));
+                let unknown = words.iter().find(|word| word.certainty != Certainty::Known);
+                let text = texts.join(" ");
+                let text = if escapes && words[1].text.starts_with('-') {
+                    text.replace("\\n", "\n")
+                } else {
+                    text
+                };
+                unknown.map_or(Ok(text + "\n"), text_of)
+            }
+            "printf" => printed(words.get(1..).unwrap_or_default()),
+            "envsubst" => match (operands.as_slice(), input) {
+                ([], Some(Ok(text))) => self.environment_in(text),
+                ([], Some(Err(reason))) => Err(reason.clone()),
+                _ => Err("envsubst writes it when the script runs".to_owned()),
+            },
+            _ => Err(format!("{} writes it when the script runs", brief(name))),
+        }
+    }
+
+    /// `envsubst`: `$NAME` and `${NAME}` are replaced by variables of the environment; what is not set is nothing.
+    fn environment_in(&mut self, text: &str) -> Text {
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find('$') {
+            out.push_str(&rest[..at]);
+            rest = &rest[at + 1..];
+            let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+            let (name, after) = match rest.strip_prefix('{') {
+                Some(inner) => inner.split_once('}').unwrap_or(("", rest)),
+                None => rest.split_at(rest.find(|c| !is_name(c)).unwrap_or(rest.len())),
+            };
+            let named =
+                name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && name.chars().all(is_name);
+            if !named {
+                out.push('$');
+                continue;
+            }
+            match self.look_up(name) {
+                Variable::Text(value) => out.push_str(&value),
+                Variable::Unset => {}
+                Variable::Unknown(reason)
+                | Variable::Option { reason, .. }
+                | Variable::Either { reason, .. } => return Err(reason),
+                Variable::Array(_) => return Err(format!("{} is an array", brief(name))),
+            }
+            if out.len() > self.bytes {
+                return Err("its text is too long".to_owned());
+            }
+            rest = after;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
     /// `sed -i 's/text/other/' FILE` with plain text; every other edit leaves the file's text unknown.
     fn sed(&mut self, words: &[Word<'a>], conditional: bool) {
         if !words.iter().any(|word| word.text.starts_with("-i")) {
@@ -188,6 +242,35 @@ impl<'a> Runner<'a, '_> {
             self.write(path, false, edited, conditional);
         }
     }
+}
+
+/// What `printf` makes of a format and its values: `%s` and `%d`, each once.
+pub(super) fn printed(words: &[Word<'_>]) -> Text {
+    let words = match words {
+        [first, rest @ ..] if first.text == "--" => rest,
+        words => words,
+    };
+    let Some((format, values)) = words.split_first() else {
+        return Err("printf has no format".to_owned());
+    };
+    let format = text_of(format)?.replace("\\n", "\n");
+    let mut values = values.iter();
+    let mut parts = format.split('%');
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let Some(rest) = part.strip_prefix(['s', 'd']) else {
+            return Err("printf puts it together".to_owned());
+        };
+        if let Some(value) = values.next() {
+            out.push_str(&text_of(value)?);
+        }
+        out.push_str(rest);
+    }
+    // A format that is used again for further values, and other escapes.
+    if values.next().is_some() || out.contains('\\') {
+        return Err("printf puts it together".to_owned());
+    }
+    Ok(out)
 }
 
 /// The effect of `s/a/b/` where `a` is plain text, perhaps after `^`; `None` too where it is longer than `most` bytes.

@@ -162,6 +162,19 @@ fn unquoted(word: &str) -> &str {
         .unwrap_or(word)
 }
 
+/// The first word and the number of words of `[@]:2:3`, and of `:2:3` behind `@`, where both are plain numbers.
+fn slice(name: &str, rest: &str) -> Option<(usize, Option<usize>)> {
+    let rest = match name {
+        "@" | "*" => rest,
+        _ => rest.strip_prefix("[@]").or_else(|| rest.strip_prefix("[*]"))?,
+    };
+    let number = |text: &str| text.trim().parse().ok();
+    match rest.strip_prefix(':')?.split_once(':') {
+        Some((from, count)) => Some((number(from)?, Some(number(count)?))),
+        None => Some((number(&rest[1..])?, None)),
+    }
+}
+
 /// The inside of `${…}`.
 fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
     let special = inner.starts_with(['@', '*']) || inner == "#";
@@ -184,6 +197,14 @@ fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
     }
     if rest == "[@]" || rest == "[*]" {
         return Some(Piece::Array { name, quoted });
+    }
+    if let Some((from, count)) = slice(&name, rest) {
+        return Some(Piece::Slice {
+            name,
+            from,
+            count,
+            quoted,
+        });
     }
     if let Some(change) = change(rest, depth) {
         return Some(Piece::Changed { name, change, quoted });

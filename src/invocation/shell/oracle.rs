@@ -106,7 +106,9 @@ fn ours(pieces: &[Piece]) -> Vec<String> {
                 format!("{{{} {name}{sign}{word}}}", mark(*quoted))
             }
             Piece::Array { name, quoted } => format!("{{{} {name}[@]}}", mark(*quoted)),
-            Piece::Changed { quoted, .. } => format!("{{{} other}}", mark(*quoted)),
+            Piece::Changed { quoted, .. } | Piece::Slice { quoted, .. } => {
+                format!("{{{} other}}", mark(*quoted))
+            }
             Piece::Arithmetic(inner) => format!("(({inner}))"),
             Piece::Unreadable { raw, quoted } => {
                 let inner = raw
@@ -322,7 +324,7 @@ fn reader(script: &str) -> Option<Vec<String>> {
             Some(format!("{name}{append}=({})", items.join(" ")))
         }
         Kind::Operator(operator) => Some(format!("op {operator}")),
-        Kind::Into { .. } | Kind::HereDocument { .. } => None,
+        Kind::Into { .. } | Kind::From { .. } | Kind::HereDocument { .. } => None,
     };
     Some(tokens.iter().filter_map(text).collect())
 }

@@ -82,6 +82,7 @@ impl Lexer<'_> {
                     bytes: 0,
                 })
             }
+            "<" if digits == 0 => Redirection::Kept(Kind::From { source: pieces }),
             ">" | ">>" | ">|" if standard => Redirection::Kept(Kind::Into {
                 append: operator == ">>",
                 target: pieces,

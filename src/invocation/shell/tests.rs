@@ -12,9 +12,14 @@ fn words(script: &str) -> Vec<String> {
     };
     tokens
         .iter()
-        .filter(|token| !matches!(token.kind, Kind::Into { .. } | Kind::HereDocument { .. }))
+        .filter(|token| {
+            !matches!(
+                token.kind,
+                Kind::Into { .. } | Kind::From { .. } | Kind::HereDocument { .. }
+            )
+        })
         .map(|token| match &token.kind {
-            Kind::Into { .. } | Kind::HereDocument { .. } => String::new(),
+            Kind::Into { .. } | Kind::From { .. } | Kind::HereDocument { .. } => String::new(),
             Kind::Word { pieces, .. } => match pieces.as_slice() {
                 [Piece::Text(text)] => text.clone(),
                 other => text(other),
@@ -63,7 +68,7 @@ fn a_place_that_nobody_filled_in_is_one_word() {
         .iter()
         .map(|token| matches!(token.kind, Kind::Word { .. }))
         .collect();
-    assert_eq!(kinds, [true, true, true, true, false]);
+    assert_eq!(kinds, [true, true, true, true, false, false]);
 }
 
 #[test]
@@ -94,4 +99,42 @@ fn quotes_and_comments_within_expansions_are_passed() {
     ] {
         assert_eq!(words(script).len(), 3, "{script}");
     }
+}
+
+#[test]
+fn pipes_to_programs_and_slices_are_read() {
+    for script in [
+        "a > >(tee -a /log) 2>&1",
+        "exec > >(tee \"/x)\") 2>&1",
+        "a <(b) <(c 'd)')",
+        "b < <(c)",
+    ] {
+        assert_eq!(lex(script).1, None, "{script}");
+    }
+    let (tokens, _) = lex("a \"${@:2}\" ${X[@]:1:3} ${X[@]:$N}");
+    let pieces: Vec<&Piece> = tokens
+        .iter()
+        .filter_map(|token| match &token.kind {
+            Kind::Word { pieces, .. } => pieces.last(),
+            _ => None,
+        })
+        .collect();
+    assert!(matches!(
+        pieces[1],
+        Piece::Slice {
+            from: 2,
+            count: None,
+            quoted: true,
+            ..
+        }
+    ));
+    assert!(matches!(
+        pieces[2],
+        Piece::Slice {
+            from: 1,
+            count: Some(3),
+            ..
+        }
+    ));
+    assert!(matches!(pieces[3], Piece::Unreadable { .. }));
 }

@@ -1,5 +1,6 @@
 //! Words: quotes, assignments, arrays.
 
+use super::balanced::Within;
 use super::{Kind, Lexer, Piece, UNCLOSED, is_name};
 
 impl Lexer<'_> {
@@ -35,12 +36,27 @@ impl Lexer<'_> {
                 value: pieces,
             });
         }
+        if let Some(raw) = self.process()? {
+            pieces.push(Piece::Unreadable { raw, quoted: true });
+            return Ok(Kind::Word { pieces, bare: false });
+        }
         self.unquoted(&mut pieces, &mut bare)?;
         if self.at == start {
-            // A process substitution or a stray bracket.
+            // A stray bracket.
             return Err("a form of the shell that is not read");
         }
         Ok(Kind::Word { pieces, bare })
+    }
+
+    /// `<( … )` and `>( … )`: the name of a pipe to programs that run beside.
+    fn process(&mut self) -> Result<Option<String>, &'static str> {
+        let start = self.at;
+        if !(self.rest().starts_with("<(") || self.rest().starts_with(">(")) {
+            return Ok(None);
+        }
+        self.at += 2;
+        self.balanced(Within::Commands)?;
+        Ok(Some(self.text[start..self.at].to_owned()))
     }
 
     fn array(&mut self) -> Result<Vec<Vec<Piece>>, &'static str> {

@@ -240,6 +240,16 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         &["5:27: spec.mps.threadPercentage: is 200, not none, fairShare or a percentage from 1 to 100"],
     ),
     (
+        "mps: {memoryLimit: half}",
+        &[
+            r#"5:22: spec.mps.memoryLimit: "half" is not known; known are footprint, none, a number of MiB such as 16384"#,
+        ],
+    ),
+    (
+        "mps: {memoryLimit: 0}",
+        &["5:22: spec.mps.memoryLimit: is 0, not footprint, none or a number of MiB such as 16384"],
+    ),
+    (
         r#"mps: {override: "yes"}"#,
         &[r#"5:19: spec.mps.override: is "yes", not true or false"#],
     ),
@@ -477,7 +487,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
         "{HEAD}spec:
   match:
     nodes: {{matchLabels: {{pool: a}}}}
-  device: {{budget: 0.8, tenants: sameNamespace, evidence: [observed]}}
+  device: {{budget: 0.8, tenants: sameNamespace, evidence: [spread]}}
   enforcement: gated
   mps: {{memoryLimit: none, threadPercentage: 50, override: true}}
   mig: {{profiles: [1g.10gb]}}
@@ -494,18 +504,15 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
     assert_eq!(
         notices,
         [
-            "p.yaml:7: spec.device.evidence: accepted, without effect yet: the only grade that is worked out is any",
+            "p.yaml:7: spec.device.evidence: accepted, without effect yet: spread is not worked out, so a holder whose device \
+             was not seen counts on every device of its node",
             "p.yaml:8: spec.enforcement: accepted, without effect yet: every level acts as admission",
-            "p.yaml:9: spec.mps.memoryLimit: accepted, without effect yet",
-            "p.yaml:9: spec.mps.threadPercentage: accepted, without effect yet",
-            "p.yaml:9: spec.mps.override: accepted, without effect yet",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
             "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",
-            "p.yaml:16: spec.defaults.gpuMemoryUtilization: accepted, without effect yet: nothing is added to an invocation, so a pod without a fraction gets VG207 on a shared device",
         ]
     );
     let silent = format!("{HEAD}spec: {{match: {{expression: \"true\"}}}}\n");

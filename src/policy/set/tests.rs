@@ -4,7 +4,8 @@ use super::*;
 use crate::finding::{Code, Severity};
 use crate::policy::spec::LabelOperator;
 use crate::policy::{
-    DefaultFraction, Enforcement, Evidence, Matches, MissingFacts, Mode, PerSlot, Selector, UnknownRule,
+    DefaultFraction, Enforcement, Evidence, Matches, MissingFacts, Mode, MpsMemoryLimit, MpsRules, PerSlot,
+    Selector, ThreadPercentage, UnknownRule,
 };
 use crate::units::{Mib, Share};
 use crate::workload::pod::Requirement;
@@ -76,6 +77,15 @@ fn the_built_in_default_has_the_documented_values() {
         ]
     );
     assert_eq!(policy.default_fraction, DefaultFraction::None);
+    assert!(!policy.toolkit_limit);
+    assert_eq!(
+        policy.mps,
+        MpsRules {
+            memory_limit: MpsMemoryLimit::Footprint,
+            thread_percentage: ThreadPercentage::FairShare,
+            replaces: false,
+        }
+    );
     assert!(policy.read_config_maps);
     assert_eq!(policy.messages, crate::policy::Messages::default());
     for code in Code::ALL {

@@ -6,6 +6,10 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, SeqAccess, Visitor};
 
 use crate::policy::{DefaultFraction, value};
+use crate::units::Mib;
+
+/// Largest limit that a policy may state, in MiB: far above any device.
+const MOST_MIB: u64 = 1 << 24;
 
 /// `spec.device.tenants`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,49 @@ impl<'de> Deserialize<'de> for DefaultFraction {
             }
         }
         deserializer.deserialize_any(WordOrFraction)
+    }
+}
+
+/// `spec.mps.memoryLimit`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MpsMemoryLimit {
+    /// Set none.
+    None,
+    /// Request and overhead, at most the daemon's limit.
+    Footprint,
+    /// This for each process, at most the daemon's limit.
+    Fixed(Mib),
+}
+
+impl<'de> Deserialize<'de> for MpsMemoryLimit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrMib;
+        impl Visitor<'_> for WordOrMib {
+            type Value = MpsMemoryLimit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("footprint, none or a number of MiB such as 16384")
+            }
+
+            fn visit_str<E: de::Error>(self, word: &str) -> Result<MpsMemoryLimit, E> {
+                match word {
+                    "none" => Ok(MpsMemoryLimit::None),
+                    "footprint" => Ok(MpsMemoryLimit::Footprint),
+                    other => Err(de::Error::unknown_variant(
+                        other,
+                        &["footprint", "none", "a number of MiB such as 16384"],
+                    )),
+                }
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<MpsMemoryLimit, E> {
+                match number {
+                    1..=MOST_MIB => Ok(MpsMemoryLimit::Fixed(Mib::new(number))),
+                    _ => Err(de::Error::invalid_value(de::Unexpected::Unsigned(number), &self)),
+                }
+            }
+        }
+        deserializer.deserialize_any(WordOrMib)
     }
 }
 

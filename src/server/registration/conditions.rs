@@ -6,8 +6,17 @@
 use super::Gate;
 use crate::demand::access::{AS_MOUNTS, ENGINE_IMAGES, NO_DEVICE, VARIABLE};
 
-/// Whether a resource name is of a GPU.
-const RESOURCE: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/'))";
+/// Whether a resource name is of a GPU, or nearly the name of one (VG108). A misspelt domain makes an extended resource
+/// that no node offers, and the pod stays Pending; a name without any is refused by the API server where it checks pods
+/// and pod templates. Domains of others (`amd.com/gpu`, `aliyun.com/gpu-mem`) do not match.
+const RESOURCE: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/') || \
+                        k.startsWith('deviceclass.resource.kubernetes.io/') || \
+                        k.matches('^(nv|ni|vn|mv|nb)[a-z-]*(\\\\.[a-z]*)?/(?i:gpus?|gpu.shared|mig-.*)$'))";
+
+/// The same in objects of other schemas, in which nobody checks names without a domain before pods are made.
+const UNCHECKED: &str = "(k.startsWith('nvidia.com/') || k.startsWith('vramgate.io/') || \
+                         k.startsWith('deviceclass.resource.kubernetes.io/') || \
+                         k.matches('^((nv|ni|vn|mv|nb)[a-z-]*(\\\\.[a-z]*)?/)?(?i:(nvidia[._-]?)?gpus?|gpu.shared|mig-.*)$'))";
 
 /// Whether a pod asks for a GPU.
 pub(super) fn pod_asks() -> String {
@@ -94,8 +103,95 @@ fn quoted(text: &str) -> String {
 
 /// Whether the template at `path` of the object asks for a GPU.
 pub(super) fn template_asks(path: &str) -> String {
-    let template = format!("object.{path}");
-    format!("{} && {}", present("object", path), asks(&template))
+    template_at("object", path, RESOURCE)
+}
+
+/// Whether the template at `path` below `object` is there and asks.
+fn template_at(object: &str, path: &str, resource: &str) -> String {
+    let template = format!("{object}.{path}");
+    format!("({} && {})", present(object, path), asks_of(&template, resource))
+}
+
+/// Where an object of another schema says that its pods ask for GPUs.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Spot {
+    /// A pod template.
+    Template(&'static str),
+    /// A pod template in each item of a list.
+    Each(&'static str, &'static str),
+    /// A pod's specification.
+    Pod(&'static str),
+    /// Something with a container's `resources`.
+    Container(&'static str),
+    /// The same in fields of these names.
+    Named(&'static str, &'static [&'static str]),
+    /// Something that is there only for GPUs.
+    Present(&'static str),
+    /// A text with this beginning.
+    Begins(&'static str, &'static str),
+    /// Dynamo's services: `gpu` in their resources, or a container of their own.
+    Services(&'static str),
+}
+
+impl Spot {
+    fn condition(self) -> String {
+        match self {
+            Self::Template(path) => template_at("object", path, UNCHECKED),
+            Self::Each(list, path) => format!(
+                "({} && object.{list}.exists(g, {}))",
+                present("object", list),
+                template_at("g", path, UNCHECKED)
+            ),
+            Self::Pod(path) => {
+                let spec = format!("object.{path}");
+                format!("({} && {})", present("object", path), spec_asks(&spec, UNCHECKED))
+            }
+            Self::Container(path) => {
+                let container = format!("object.{path}");
+                format!(
+                    "({} && {})",
+                    present("object", path),
+                    resources_ask(&container, UNCHECKED)
+                )
+            }
+            Self::Named(path, names) => {
+                let names: Vec<String> = names.iter().map(|name| format!("'{name}'")).collect();
+                format!(
+                    "({} && [{}].exists(f, f in object.{path} && {}))",
+                    present("object", path),
+                    names.join(", "),
+                    resources_ask(&format!("object.{path}[f]"), UNCHECKED)
+                )
+            }
+            Self::Present(path) => format!("({})", present("object", path)),
+            Self::Begins(path, text) => {
+                format!(
+                    "({} && object.{path}.startsWith('{text}'))",
+                    present("object", path)
+                )
+            }
+            Self::Services(path) => {
+                let service = format!("object.{path}[n]");
+                let gpu = ["limits", "requests"].map(|side| {
+                    format!("(has({service}.resources.{side}) && has({service}.resources.{side}.gpu))")
+                });
+                let main = "extraPodSpec.mainContainer";
+                format!(
+                    "({} && object.{path}.exists(n, (has({service}.resources) && ({})) || ({} && {})))",
+                    present("object", path),
+                    gpu.join(" || "),
+                    present(&service, main),
+                    resources_ask(&format!("{service}.{main}"), UNCHECKED)
+                )
+            }
+        }
+    }
+}
+
+/// Whether an object asks for a GPU at any of these spots.
+pub(super) fn any_asks(spots: &[Spot]) -> String {
+    let conditions: Vec<String> = spots.iter().map(|spot| spot.condition()).collect();
+    conditions.join(" || ")
 }
 
 /// What a controller makes is judged where it is made from.
@@ -120,25 +216,78 @@ pub(super) fn scales_up() -> String {
     format!("{} > {}", replicas("object"), replicas("oldObject"))
 }
 
-/// Whether the pod or template at `at` asks: a GPU resource, a claim, or a declaration.
-fn asks(at: &str) -> String {
-    let containers = ["containers", "initContainers", "ephemeralContainers"]
-        .map(|list| container_asks(at, list))
+/// A ConfigMap with a value that names the sections of the device plugin's or the MIG manager's documents, and a Node whose
+/// label for the MIG manager changes. An UPDATE of a ConfigMap whose values stay passes none of it.
+///
+/// A ConfigMap has at most 1 MiB, which the four searches read in less than the cost that the API server allows; one with more
+/// than 1,000 keys is no such document.
+pub(super) fn configures_gpus() -> String {
+    const LABEL: &str = "nvidia.com/mig.config";
+    let label = |object: &str| {
+        format!(
+            "(has({object}.metadata.labels) && '{LABEL}' in {object}.metadata.labels ? {object}.metadata.labels['{LABEL}'] : '')"
+        )
+    };
+    let words = ["mig-configs:", "\"mig-configs\"", "sharing:", "\"sharing\""]
+        .map(|word| format!("object.data[k].contains('{word}')"))
         .join(" || ");
     format!(
-        "((has({at}.spec) && ({containers} || \
-         (has({at}.spec.resourceClaims) && size({at}.spec.resourceClaims) > 0))) || {declares})",
+        "request.resource.resource == 'nodes' ? {now} != {before} : \
+         (has(object.data) && size(object.data) <= 1000 && \
+         (request.operation == 'CREATE' || !has(oldObject.data) || object.data != oldObject.data) && \
+         object.data.exists(k, {words}))",
+        now = label("object"),
+        before = label("oldObject"),
+    )
+}
+
+/// Whether a container of the DaemonSet is of NVIDIA's device plugin.
+pub(super) fn runs_device_plugin() -> String {
+    format!(
+        "{} && has(object.spec.template.spec) && has(object.spec.template.spec.containers) && \
+         object.spec.template.spec.containers.exists(c, has(c.image) && c.image.contains('k8s-device-plugin'))",
+        present("object", "spec.template")
+    )
+}
+
+/// Whether the pod or template at `at` asks: a GPU resource, a claim, or a declaration.
+fn asks(at: &str) -> String {
+    asks_of(at, RESOURCE)
+}
+
+fn asks_of(at: &str, resource: &str) -> String {
+    format!(
+        "((has({at}.spec) && {of_spec}) || {declares})",
+        of_spec = spec_asks(&format!("{at}.spec"), resource),
         declares = declares(at),
     )
 }
 
-fn container_asks(at: &str, list: &str) -> String {
+/// Whether a pod's specification asks.
+fn spec_asks(spec: &str, resource: &str) -> String {
+    let containers = ["containers", "initContainers", "ephemeralContainers"]
+        .map(|list| {
+            format!(
+                "(has({spec}.{list}) && {spec}.{list}.exists(c, {}))",
+                resources_ask("c", resource)
+            )
+        })
+        .join(" || ");
+    format!("({containers} || (has({spec}.resourceClaims) && size({spec}.resourceClaims) > 0))")
+}
+
+/// Whether a container's resources do.
+fn resources_ask(container: &str, resource: &str) -> String {
     let names = ["limits", "requests"]
-        .map(|side| format!("(has(c.resources.{side}) && c.resources.{side}.exists(k, {RESOURCE}))"))
+        .map(|side| {
+            format!(
+                "(has({container}.resources.{side}) && {container}.resources.{side}.exists(k, {resource}))"
+            )
+        })
         .join(" || ");
     format!(
-        "(has({at}.spec.{list}) && {at}.spec.{list}.exists(c, has(c.resources) && \
-         ({names} || (has(c.resources.claims) && size(c.resources.claims) > 0))))"
+        "has({container}.resources) && ({names} || (has({container}.resources.claims) && \
+         size({container}.resources.claims) > 0))"
     )
 }
 
@@ -212,7 +361,7 @@ mod tests {
                 _ => depth,
             });
             assert_eq!(depth, 0, "{text}");
-            assert!(text.len() < 4_096, "{}", text.len());
+            assert!(text.len() < 5_120, "{}", text.len());
         }
     }
 }

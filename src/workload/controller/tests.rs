@@ -199,7 +199,7 @@ fn other_kinds_and_groups_are_not_ours() {
         ("v1", "List"),
         ("example.com/v1", "Deployment"),
         ("metrics.k8s.io/v1beta1", "Pod"),
-        ("serving.knative.dev/v1", "Service"),
+        ("serving.example.org/v1", "Service"),
         ("apps/v1", "Pod"),
     ] {
         assert_eq!(

@@ -17,6 +17,26 @@ struct Base {
     spec: Value,
 }
 
+/// A serving runtime.
+pub(super) struct Runtime<'b> {
+    pub(super) kind: &'static str,
+    pub(super) name: &'b str,
+    pub(super) spec: &'b Value,
+}
+
+impl<'b> Runtime<'b> {
+    fn of(base: &'b Base) -> Self {
+        Self {
+            kind: match base.namespace {
+                Some(_) => "ServingRuntime",
+                None => "ClusterServingRuntime",
+            },
+            name: &base.name,
+            spec: &base.spec,
+        }
+    }
+}
+
 impl Bases {
     /// Keeps an object that others build on; every other one is left alone.
     pub fn add(&mut self, object: &Value) {
@@ -49,15 +69,13 @@ impl Bases {
     }
 
     /// The runtime of this name: the namespace's own, else the cluster's.
-    pub(super) fn runtime(&self, namespace: &str, name: &str) -> Option<(&str, &Value)> {
+    pub(super) fn runtime(&self, namespace: &str, name: &str) -> Option<Runtime<'_>> {
         let of = |wanted: Option<&str>| {
             self.runtimes
                 .iter()
                 .find(|base| base.namespace.as_deref() == wanted && base.name == name)
         };
-        of(Some(namespace))
-            .or_else(|| of(None))
-            .map(|base| (base.name.as_str(), &base.spec))
+        of(Some(namespace)).or_else(|| of(None)).map(Runtime::of)
     }
 
     /// The runtime that is chosen for a model's format: of those that may be, the one of the highest priority, the
@@ -67,7 +85,7 @@ impl Bases {
         namespace: &str,
         format: &str,
         version: Option<&str>,
-    ) -> Option<(&str, &Value)> {
+    ) -> Option<Runtime<'_>> {
         let of = |wanted: Option<&str>| {
             let candidates = self.runtimes.iter().filter(|base| {
                 base.namespace.as_deref() == wanted && base.spec.get("disabled") != Some(&Value::Bool(true))
@@ -81,7 +99,7 @@ impl Bases {
         };
         of(Some(namespace))
             .or_else(|| of(None))
-            .map(|(_, base)| (base.name.as_str(), &base.spec))
+            .map(|(_, base)| Runtime::of(base))
     }
 
     /// The base configuration of this name, in the namespace or in the controller's.

@@ -4,9 +4,10 @@ use serde_json::{Value, json};
 
 use super::super::controller::{Malformed, ObjectRef};
 use super::super::pod::Made;
-use super::{Bases, Template, template_at};
+use super::{Bases, Origin, Template, count, template_at};
 use crate::finding::FieldPath;
 
+mod joined;
 pub(super) mod llm;
 mod runtime;
 
@@ -31,13 +32,16 @@ pub(super) fn predictor(
     spec: &Value,
     bases: &Bases,
 ) -> Result<Vec<Template>, Malformed> {
-    let Some(predictor) = spec.get("predictor") else {
+    let own = FieldPath::new("spec");
+    let path = own.field("predictor");
+    let Some(predictor) = count::map(spec, &own, "predictor")? else {
         return Ok(Vec::new());
     };
-    let Some(model) = model(predictor) else {
+    let Some((field, model)) = model(predictor, &path)? else {
         return Ok(Vec::new());
     };
-    let joined = runtime::joined(reference, object, predictor, &model, bases)?;
+    let model_at = path.field(field);
+    let joined = runtime::joined(reference, object, predictor, (&model, &model_at), bases)?;
     if !joined.is_empty() {
         return Ok(joined);
     }
@@ -48,11 +52,8 @@ pub(super) fn predictor(
             .unwrap_or_default()
             .to_owned()
     };
-    let format = model
-        .get("modelFormat")
-        .map(|format| text(format, "name"))
-        .unwrap_or_default()
-        .to_ascii_lowercase();
+    let format = model.get("modelFormat").map(|format| text(format, "name"));
+    let format = format.unwrap_or_default().to_ascii_lowercase();
     let runtime = text(&model, "runtime").to_ascii_lowercase();
     let start: &[&str] = if runtime.contains("vllm") || format == "vllm" {
         &[
@@ -83,15 +84,22 @@ pub(super) fn predictor(
     container["name"] = json!("kserve-container");
     let mut pod = predictor.clone();
     pod["containers"] = json!([container]);
-    let number = |name: &str| {
-        predictor
-            .get(name)
-            .and_then(Value::as_u64)
-            .map(|number| u32::try_from(number).unwrap_or(u32::MAX))
-    };
-    let path = FieldPath::new("spec").field("predictor");
-    let desired = number("minReplicas").unwrap_or(1);
-    let mut template = template_at(&pod, None, &path, desired, number("maxReplicas"))?;
+    let number = |name: &str| count::field(predictor, &path, name);
+    let desired = number("minReplicas")?.unwrap_or(1);
+    let mut template = template_at(&pod, None, &path, true, desired).map_err(|malformed| {
+        let server = path.field("containers[0]").to_string();
+        let below = malformed.path.strip_prefix(&server).map(str::to_owned);
+        Malformed {
+            path: below.map_or(malformed.path, |below| format!("{model_at}{below}")),
+            message: malformed.message,
+        }
+    })?;
+    template.max = number("maxReplicas")?;
+    let server = FieldPath::new("spec").field("containers").index(0);
+    template.layout.put(server, Origin::own(model_at.clone()));
+    template
+        .layout
+        .opened_by("the serving runtime, which is not in the input, adds to its pods");
     for container in &mut template.pod.spec.containers {
         let runtime = if runtime.is_empty() {
             "that serves the model's format"
@@ -102,9 +110,15 @@ pub(super) fn predictor(
         if start.contains(&"huggingfaceserver") {
             command.push(format!("--model_name={}", reference.name));
         }
-        command.extend(container.args.clone().unwrap_or_default());
+        let before = command.len();
+        let args = container.args.clone().unwrap_or_default();
+        let field = model_at.field("args");
+        let origins = (0..args.len()).map(|index| ((0, before + index), Origin::own(field.index(index))));
+        let origins = origins.collect();
+        command.extend(args);
         if container.command.is_none() {
             container.made = Some(Made {
+                origins,
                 commands: if start.is_empty() {
                     Vec::new()
                 } else {
@@ -118,17 +132,20 @@ pub(super) fn predictor(
     Ok(vec![template])
 }
 
-/// The model of a predictor, also where its format is the name of the field.
-fn model(predictor: &Value) -> Option<Value> {
-    if let Some(model) = predictor.get("model") {
-        return Some(model.clone());
+/// The model of a predictor and the field that holds it, also where its format is the name of the field.
+fn model(predictor: &Value, at: &FieldPath) -> Result<Option<(&'static str, Value)>, Malformed> {
+    if let Some(model) = count::map(predictor, at, "model")? {
+        return Ok(Some(("model", model.clone())));
     }
-    let (format, model) = FORMATS
-        .into_iter()
-        .find_map(|format| Some((format, predictor.get(format)?)))?;
-    let mut model = model.clone();
-    model
-        .as_object_mut()?
-        .insert("modelFormat".to_owned(), json!({"name": format}));
-    Some(model)
+    for format in FORMATS {
+        let Some(model) = count::map(predictor, at, format)? else {
+            continue;
+        };
+        let mut model = model.clone();
+        if let Some(fields) = model.as_object_mut() {
+            fields.insert("modelFormat".to_owned(), json!({"name": format}));
+        }
+        return Ok(Some((format, model)));
+    }
+    Ok(None)
 }

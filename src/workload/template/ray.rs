@@ -3,8 +3,10 @@
 
 use serde_json::Value;
 
+use super::super::controller::Malformed;
 use super::super::pod::{Container, EnvVar, Made};
-use super::Template;
+use super::{Origin, Scale, Surge, Template, count};
+use crate::finding::FieldPath;
 
 mod serve;
 
@@ -13,6 +15,89 @@ const MOST_ENGINES: usize = 64;
 
 /// Says that a container's own command stands, without the start of Ray.
 const OVERWRITE: &str = "ray.io/overwrite-container-cmd";
+
+/// Sets how many pods each group makes: the head one, a group of workers its replicas within its bounds, each of
+/// `numOfHosts` pods; none while the cluster or the group is suspended.
+///
+/// Sources: `raycluster_types.go` of KubeRay (defaults: no replicas, no least, no most), and its
+/// `GetWorkerGroupDesiredReplicas`.
+pub(super) fn replicas(kind: &str, spec: &Value, found: &mut [Template]) -> Result<(), Malformed> {
+    let own = FieldPath::new("spec");
+    let field = match kind {
+        "RayService" => "rayClusterConfig",
+        "RayJob" => "rayClusterSpec",
+        _ => "",
+    };
+    let at = own.field(field);
+    let cluster = if field.is_empty() {
+        spec
+    } else {
+        count::map(spec, &own, field)?.unwrap_or(&Value::Null)
+    };
+    let suspended = count::flag(spec, &own, "suspend")? || count::flag(cluster, &at, "suspend")?;
+    let list = at.field("workerGroupSpecs");
+    let groups = count::list(cluster, &at, "workerGroupSpecs")?;
+    for (index, group) in groups.iter().enumerate() {
+        let path = list.index(index);
+        let number = |name: &str| count::field(group, &path, name);
+        let least = number("minReplicas")?.unwrap_or(0);
+        let most = number("maxReplicas")?;
+        let replicas = number("replicas")?.unwrap_or(0).max(least);
+        let replicas = replicas.min(most.unwrap_or(u32::MAX).max(least));
+        let hosts = number("numOfHosts")?.unwrap_or(1);
+        let stopped = count::flag(group, &path, "suspend")?;
+        let template = path.field("template");
+        for made in found.iter_mut().filter(|made| made.path == template) {
+            made.desired = if stopped {
+                0
+            } else {
+                replicas.saturating_mul(hosts)
+            };
+            // Only an autoscaler goes beyond what is wanted.
+            let scaled = cluster.get("enableInTreeAutoscaling") == Some(&Value::Bool(true));
+            made.max = most.filter(|_| scaled).map(|most| most.saturating_mul(hosts));
+            made.layout.scale = Some(Scale {
+                path: path.field("replicas"),
+                name: "replicas",
+                now: replicas,
+                least,
+                pods: hosts,
+            });
+        }
+    }
+    let head = at.field("headGroupSpec").field("template");
+    for made in found.iter_mut() {
+        if made.path == head {
+            made.desired = 1;
+            made.max = None;
+        }
+        if suspended {
+            made.desired = 0;
+        }
+    }
+    if kind == "RayService" {
+        beside_the_old(spec, &own, found)?;
+    }
+    Ok(())
+}
+
+/// A changed cluster of a `RayService` is started beside the old one, which ends when the new one serves.
+fn beside_the_old(spec: &Value, own: &FieldPath, found: &mut [Template]) -> Result<(), Malformed> {
+    let path = own.field("upgradeStrategy");
+    let strategy = count::map(spec, own, "upgradeStrategy")?.unwrap_or(&Value::Null);
+    if count::text(strategy, &path, "type")? == Some("None") {
+        return Ok(());
+    }
+    for made in found.iter_mut() {
+        made.layout.surge = (made.desired > 0).then(|| Surge {
+            pods: made.desired,
+            unavailable: 0,
+            path: path.clone(),
+            without: Vec::new(),
+        });
+    }
+    Ok(())
+}
 
 /// Adds what KubeRay makes of the first container of each group.
 pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
@@ -53,7 +138,12 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
             "ray start --address=head:6379"
         };
         if overwritten || of_object {
-            // The start of Ray is a variable, which the command may use.
+            // The start of Ray is a variable, which the command may use; it stands nowhere.
+            let list = FieldPath::new("spec").field("containers").index(0);
+            let whole = template.layout.origin(&list);
+            template
+                .layout
+                .put(list.field("env").index(container.env.len()), whole);
             container.env.push(EnvVar {
                 name: "KUBERAY_GEN_RAY_START_CMD".to_owned(),
                 value: Some(start.to_owned()),
@@ -65,7 +155,14 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
             by: reason.to_owned(),
             ..Made::default()
         };
+        let written = |field: &str| {
+            let list = FieldPath::new("spec").field("containers").index(0);
+            Origin::own(template.layout.origin(&list.field(field)).path)
+        };
         if !own.is_empty() {
+            let has_command = container.command.iter().flatten().next().is_some();
+            let field = if has_command { "command" } else { "args" };
+            made.origins.insert((0, 3), written(field));
             made.commands = vec![
                 ["/bin/bash", "-c", "--"]
                     .into_iter()
@@ -83,11 +180,17 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
         if asks && !engines.is_empty() {
             "the engine's options stand in serveConfigV2 of the object; KubeRay starts it"
                 .clone_into(&mut made.by);
-            let devices = devices(container);
+            let devices = count::devices(container);
             let copies = engines.iter().flat_map(|engine| {
                 std::iter::repeat_n(&engine.words, engine.copies(devices).min(MOST_ENGINES))
             });
-            made.commands.extend(copies.take(MOST_ENGINES).cloned());
+            let served = Origin::own(FieldPath::new("spec").field("serveConfigV2"));
+            for words in copies.take(MOST_ENGINES) {
+                let command = made.commands.len();
+                made.origins
+                    .extend((0..words.len()).map(|word| ((command, word), served.clone())));
+                made.commands.push(words.clone());
+            }
         }
         if let Some(reason) = unread.filter(|_| asks) {
             made.commands.clear();
@@ -95,16 +198,6 @@ pub(super) fn complete(object: &Value, spec: &Value, found: &mut [Template]) {
         }
         container.made = Some(made);
     }
-}
-
-/// Whole devices that a container asks for.
-fn devices(container: &Container) -> u32 {
-    let limits = container.resources.limits.iter();
-    let counts = limits.filter(|(name, _)| crate::device::is_slot_resource(name));
-    counts
-        .filter_map(|(_, quantity)| quantity.0.parse().ok())
-        .max()
-        .unwrap_or(1)
 }
 
 /// What a container executes, as one line: KubeRay joins command and arguments without quoting them.

@@ -13,8 +13,7 @@ pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
         u32::try_from(int).unwrap_or(u32::MAX)
     };
     let (tensor, pipeline, data) = (size("--tp-size"), size("--pp-size"), size("--dp-size"));
-    // An operator that spreads the ranks says so to the engine itself.
-    let nodes = size("--nnodes").max(context.placed.container.spread_over);
+    let nodes = size("--nnodes");
     let replicas = if parsed.flag("--enable-dp-attention") {
         1
     } else {
@@ -22,6 +21,17 @@ pub(super) fn of(context: &Context<'_>, parsed: &Parsed<'_>) -> Parallelism {
     };
     let world = tensor.saturating_mul(pipeline).saturating_mul(replicas);
     let mut devices = world.div_ceil(nodes);
+    // Sizes that are not known may make use of every device that there is.
+    let is_open = |option: &str| {
+        parsed
+            .last(option)
+            .is_some_and(|setting| setting.value == Value::Unresolved)
+    };
+    if let Some(slots) = context.slots()
+        && ["--tp-size", "--pp-size", "--dp-size"].into_iter().any(is_open)
+    {
+        devices = devices.max(slots);
+    }
     // The size of the group is not known before it exists: the ranks beyond this pod's devices are elsewhere.
     let unknown_nodes = parsed
         .last("--nnodes")

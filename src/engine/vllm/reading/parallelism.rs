@@ -2,8 +2,19 @@
 
 use super::super::parse::Parsed;
 use crate::engine::Parallelism;
+use crate::engine::argparse::value::Value;
+use crate::engine::ray::is_group_script;
 use crate::engine::reader::Context;
 use crate::invocation::Command;
+
+/// Options that the number of devices grows with.
+const SIZES: [&str; 5] = [
+    "--tensor-parallel-size",
+    "--pipeline-parallel-size",
+    "--prefill-context-parallel-size",
+    "--data-parallel-size",
+    "--data-parallel-size-local",
+];
 
 /// Parallel sizes, and the devices of this pod: `TP x PP x PCP x local DP`, or the share of one node.
 pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>) -> Parallelism {
@@ -30,6 +41,17 @@ pub(super) fn of(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'
     } else {
         world.saturating_mul(data_local)
     };
+    // Sizes that are not known may make use of every device that there is.
+    let is_open = |option: &str| {
+        parsed
+            .last(option)
+            .is_some_and(|setting| setting.value == Value::Unresolved)
+    };
+    if let Some(slots) = context.slots()
+        && SIZES.into_iter().any(is_open)
+    {
+        devices = devices.max(slots);
+    }
     // With Ray the ranks beyond this pod's devices are in other pods of the group.
     if let Some(slots) = context.slots()
         && devices > slots
@@ -51,7 +73,7 @@ fn spans_pods(context: &Context<'_>, command: &Command<'_>, parsed: &Parsed<'_>)
     let starts_ray = |other: &Command<'_>| {
         other.words.iter().take(2).any(|word| {
             let name = crate::invocation::prefix::base_name(&word.text);
-            name == "ray" || name == "multi-node-serving.sh"
+            name == "ray" || is_group_script(name)
         })
     };
     let before = context

@@ -74,7 +74,7 @@ pub(super) fn of(
     serving.draft = draft(&mut written);
     serving.excluded_inputs = excluded_inputs(&mut written, &mut serving.text_only);
     serving.text_only |= written.flag("--language-model-only");
-    serving.full_length_cache = full_length_cache(&mut written, version);
+    serving.full_length_cache = full_length_cache(&mut written, version, &mut serving.undecided);
     serving.load_format = written
         .text("--load-format")
         .filter(|format| !format.eq_ignore_ascii_case("auto"))
@@ -265,7 +265,11 @@ const KEEPS_MANAGER: Version = Version::new(0, 11, 1);
 
 /// Whether the hybrid manager is off: by its option, or by a connector (`vllm/config/vllm.py`: "Turning off hybrid kv
 /// cache manager because `--kv-transfer-config` is set").
-fn full_length_cache(written: &mut Written<'_, '_, '_>, version: Option<Version>) -> bool {
+fn full_length_cache(
+    written: &mut Written<'_, '_, '_>,
+    version: Option<Version>,
+    undecided: &mut Vec<Unresolved>,
+) -> bool {
     const CONNECTOR: &str = "--kv-transfer-config";
     let stated = written.choice("--disable-hybrid-kv-cache-manager");
     if stated == Some(true) {
@@ -280,11 +284,13 @@ fn full_length_cache(written: &mut Written<'_, '_, '_>, version: Option<Version>
         Some(version) if version < CONNECTOR_DECIDES => stated.is_none(),
         _ if stated == Some(false) => false,
         _ => {
-            written.note(
-                CONNECTOR,
-                "the connector decides whether every layer's cache is kept at full length; state \
-                 --disable-hybrid-kv-cache-manager or its negation",
-            );
+            undecided.push(Unresolved {
+                field: CONNECTOR.trim_start_matches('-').to_owned(),
+                reason: "the connector decides whether every layer's cache is kept at full length; state \
+                         --disable-hybrid-kv-cache-manager or its negation"
+                    .to_owned(),
+                decides_memory: false,
+            });
             false
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::super::controller::{Malformed, ObjectRef};
 use super::super::super::pod::Made;
-use super::super::{Bases, Template, merge, template_at};
+use super::super::{Bases, Origin, Template, count, merge, template_at};
 use crate::finding::FieldPath;
 
 /// The container that serves the model.
@@ -27,9 +27,13 @@ pub(in super::super) fn templates(
         parts.push((path.field("prefill"), prefill, own.get("prefill")));
     }
     for (path, part, own) in parts {
-        let replicas = count(part, "replicas").unwrap_or(1);
-        let max = count(part, "maxReplicas");
-        let line = line(&model, part);
+        let replicas = count::field(part, &path, "replicas")?.unwrap_or(1);
+        let max = count::field(part, &path, "maxReplicas")?;
+        let sizes = Sizes::of(part, &path)?;
+        let line = Line {
+            text: line(&model, &sizes),
+            options: options(&path),
+        };
         let empty = json!({"containers": [{"name": SERVER}]});
         let pod = part.get("template").unwrap_or(&empty);
         let own_pod = own.and_then(|own| own.get("template"));
@@ -41,7 +45,7 @@ pub(in super::super) fn templates(
             &line,
         )?);
         if let Some(worker) = part.get("worker") {
-            let workers = replicas.saturating_mul(group_size(part).saturating_sub(1).max(1));
+            let workers = replicas.saturating_mul(sizes.group().saturating_sub(1).max(1));
             let own_pod = own.and_then(|own| own.get("worker"));
             found.push(template(
                 worker,
@@ -105,41 +109,76 @@ fn model(spec: &Value) -> Option<String> {
     plain.then(|| model.to_owned())
 }
 
-fn count(part: &Value, name: &str) -> Option<u32> {
-    let number = part.get(name)?.as_u64()?;
-    Some(u32::try_from(number).unwrap_or(u32::MAX))
+/// Sizes under `parallelism`.
+struct Sizes {
+    tensor: Option<u32>,
+    pipeline: Option<u32>,
+    data: Option<u32>,
+    data_local: Option<u32>,
 }
 
-/// Pods of one group: pipeline stages, or data-parallel ranks over those of one pod.
-fn group_size(part: &Value) -> u32 {
-    let Some(sizes) = part.get("parallelism") else {
-        return 1;
-    };
-    let size = |name: &str| count(sizes, name).unwrap_or(1).max(1);
-    if size("pipeline") > 1 {
-        size("pipeline")
-    } else {
-        size("data").div_ceil(size("dataLocal"))
+/// Fields under `parallelism`, each with vLLM's option.
+const OPTIONS: [(&str, &str); 4] = [
+    ("tensor", "--tensor-parallel-size"),
+    ("pipeline", "--pipeline-parallel-size"),
+    ("data", "--data-parallel-size"),
+    ("dataLocal", "--data-parallel-size-local"),
+];
+
+impl Sizes {
+    fn of(part: &Value, path: &FieldPath) -> Result<Self, Malformed> {
+        let at = path.field("parallelism");
+        let sizes = count::map(part, path, "parallelism")?.unwrap_or(&Value::Null);
+        let size = |name: &str| count::field(sizes, &at, name);
+        Ok(Self {
+            tensor: size("tensor")?,
+            pipeline: size("pipeline")?,
+            data: size("data")?,
+            data_local: size("dataLocal")?,
+        })
     }
+
+    /// Pods of one group: pipeline stages, or data-parallel ranks over those of one pod.
+    fn group(&self) -> u32 {
+        let or_one = |size: Option<u32>| size.unwrap_or(1).max(1);
+        if or_one(self.pipeline) > 1 {
+            or_one(self.pipeline)
+        } else {
+            or_one(self.data).div_ceil(or_one(self.data_local))
+        }
+    }
+}
+
+/// A line that the controller makes, and the fields that its options come from.
+struct Line {
+    text: String,
+    options: Vec<(&'static str, Origin)>,
+}
+
+fn options(part: &FieldPath) -> Vec<(&'static str, Origin)> {
+    let own = |path: FieldPath| Origin::own(path);
+    let sizes = OPTIONS.map(|(field, option)| (option, own(part.field("parallelism").field(field))));
+    let model = FieldPath::new("spec").field("model");
+    sizes.into_iter().chain([("model", own(model))]).collect()
 }
 
 /// The line of the controller's own base configuration: vLLM with the object's model and parallelism, then
 /// `VLLM_ADDITIONAL_ARGS`, then the container's own arguments.
-fn line(model: &str, part: &Value) -> String {
+fn line(model: &str, sizes: &Sizes) -> String {
     let mut line = vec![format!("exec vllm serve {model}")];
-    for (field, option) in [
-        ("tensor", "--tensor-parallel-size"),
-        ("pipeline", "--pipeline-parallel-size"),
-        ("data", "--data-parallel-size"),
-        ("dataLocal", "--data-parallel-size-local"),
-    ] {
-        let size = part
-            .get("parallelism")
-            .and_then(|sizes| sizes.get(field)?.as_u64());
+    let sizes = [sizes.tensor, sizes.pipeline, sizes.data, sizes.data_local];
+    for ((_, option), size) in OPTIONS.iter().zip(sizes) {
         line.extend(size.map(|size| format!("{option} {size}")));
     }
     line.push("${VLLM_ADDITIONAL_ARGS:-} $@".to_owned());
     line.join(" ")
+}
+
+fn server(pod: &Value) -> Option<&Value> {
+    let containers = pod.get("containers")?.as_array()?;
+    containers
+        .iter()
+        .find(|container| container.get("name") == Some(&json!(SERVER)))
 }
 
 fn template(
@@ -147,15 +186,15 @@ fn template(
     own: Option<&Value>,
     path: &FieldPath,
     (desired, max): (u32, Option<u32>),
-    line: &str,
+    line: &Line,
 ) -> Result<Template, Malformed> {
-    let mut template = template_at(pod, None, path, desired, max)?;
+    let mut template = template_at(pod, None, path, true, desired)?;
+    template.max = max;
+    template
+        .layout
+        .opened_by("the LLMInferenceServiceConfig of the cluster adds to its pods");
     let command_of = |pod: &Value| {
-        let containers = pod.get("containers")?.as_array()?;
-        let server = containers
-            .iter()
-            .find(|container| container.get("name") == Some(&json!(SERVER)))?;
-        let command = server.get("command")?;
+        let command = server(pod)?.get("command")?;
         command
             .as_array()
             .is_some_and(|words| !words.is_empty())
@@ -166,7 +205,7 @@ fn template(
     }
     // A base configuration's command counts where all of its template's actions are filled in.
     let of_base = command_of(pod).is_some_and(|command| !merge::is_open(&command));
-    for container in &mut template.pod.spec.containers {
+    for (at, container) in template.pod.spec.containers.iter_mut().enumerate() {
         if container.name != SERVER {
             continue;
         }
@@ -174,13 +213,22 @@ fn template(
         let command = if of_base {
             container.command.clone().unwrap_or_default()
         } else {
-            ["/bin/bash", "-c", line, "--"]
+            ["/bin/bash", "-c", line.text.as_str(), "--"]
                 .iter()
                 .map(|word| (*word).to_owned())
                 .collect()
         };
         container.command = None;
+        // Arguments of the object follow the controller's line; those of a base configuration stand there.
+        let before = command.len();
+        let is_own = own.and_then(|pod| server(pod)?.get("args")).is_some();
+        let field = path.field("containers").index(at).field("args");
+        let origins = (0..args.len())
+            .filter(|_| is_own)
+            .map(|index| ((0, before + index), Origin::own(field.index(index))));
         container.made = Some(Made {
+            origins: origins.collect(),
+            options: line.options.clone(),
             commands: vec![command.into_iter().chain(args).collect()],
             by: "the LLMInferenceServiceConfig of the cluster makes image and command line".to_owned(),
             ..Made::default()

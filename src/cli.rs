@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+mod advise;
 mod args;
 mod certs;
 mod check;
@@ -84,6 +85,7 @@ pub fn run() -> ExitCode {
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
         args::Command::Mig(args) => mig::run(&args),
+        args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };

@@ -14,6 +14,7 @@ use crate::ledger::Ledger;
 use crate::policy::{Enforcement, PolicySet};
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
+mod access;
 mod budget;
 mod claims;
 mod clients;
@@ -76,10 +77,9 @@ impl Prepared {
     /// Whether the object asks for a GPU at all, or cannot be read.
     #[must_use]
     pub fn concerns_gpus(&self) -> bool {
-        self.demand
-            .as_ref()
-            .map_or(true, |demand| demand.may_get_devices())
-            || self.sets.iter().any(Self::concerns_gpus)
+        self.demand.as_ref().map_or(true, |demand| {
+            demand.may_get_devices() || !demand.access.is_empty()
+        }) || self.sets.iter().any(Self::concerns_gpus)
     }
 
     /// The question.
@@ -222,7 +222,9 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         return judge_sets(prepared, ledger);
     }
     let demand = match &prepared.demand {
-        Ok(demand) if !demand.asks() => return judge_without_slots(prepared, demand, ledger),
+        Ok(demand) if !demand.asks() && demand.access.is_empty() => {
+            return judge_without_slots(prepared, demand, ledger);
+        }
         Ok(demand) => demand,
         Err(malformed) => return unreadable(question, malformed),
     };
@@ -246,7 +248,9 @@ fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     for set in &prepared.sets {
         match &set.demand {
             Err(malformed) => return unreadable(&set.question, malformed),
-            Ok(demand) if demand.asks() => asking.push(Made::of(&set.question, demand, ledger)),
+            Ok(demand) if demand.asks() || !demand.access.is_empty() => {
+                asking.push(Made::of(&set.question, demand, ledger))
+            }
             Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
         }
     }

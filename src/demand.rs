@@ -17,11 +17,13 @@ use crate::units::{Fraction, Mib};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
+use access::Access;
 pub use client::Client;
 use client::Record;
 use load::Annotations;
 pub use load::Load;
 
+pub mod access;
 mod agents;
 pub mod client;
 pub mod load;
@@ -161,6 +163,8 @@ pub(crate) struct ClaimRef {
 pub struct Demand {
     /// One entry per container and resource, init containers first.
     pub claims: Vec<Claim>,
+    /// Containers that ask for no GPU and reach some.
+    pub access: Vec<Access>,
     /// One entry for each container that uses dynamic resource claims.
     pub uses: Vec<Use>,
     /// What to tell about the invocations by themselves.
@@ -201,18 +205,29 @@ impl Demand {
         let annotations = Annotations::of(pod);
         let record = Record::of(pod);
         let mut engines = Vec::new();
+        let unasked = access::Asker {
+            pod,
+            namespace_labels,
+            policies,
+            sources,
+            tells: loads,
+            devices: access::DeviceVolumes::of(pod),
+        };
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
                 demand.findings.extend(plugin_daemon::findings(placed));
             }
             // Most containers name no such resource at all.
+            // What it gets by a claim it has asked for.
             let refs = claim_refs(pod, placed);
             if refs.is_empty() && !slots::names_any(placed.container) {
+                demand.access.extend(unasked.read(placed));
                 continue;
             }
             let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() && refs.is_empty() {
+                demand.access.extend(unasked.read(placed));
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
@@ -312,6 +327,18 @@ impl Demand {
     #[must_use]
     pub fn asks(&self) -> bool {
         !self.claims.is_empty()
+    }
+
+    /// Whether the pod takes slots, or memory of devices for which it does not ask.
+    #[must_use]
+    pub fn takes_part(&self) -> bool {
+        self.asks() || self.access.iter().any(Access::takes)
+    }
+
+    /// Whether all that it takes of devices is a guess: it asks for none, and no engine of known amount is known to see one.
+    #[must_use]
+    pub fn is_guessed(&self) -> bool {
+        !self.asks() && self.access.iter().all(Access::is_guess)
     }
 
     /// Whether it may get devices at all, by slots or by claims.

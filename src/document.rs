@@ -14,12 +14,14 @@
 
 use serde::Serialize;
 
+mod advice;
 mod check;
 mod devices;
 mod explanation;
 mod fit;
 mod mig;
 
+pub use advice::{AdviceDocument, AdviceRejected, AdviceServed, WriteError, yaml};
 pub use check::{Checked, Decision};
 pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, Integer, ModelFacts, SlotCount};
@@ -42,6 +44,8 @@ pub enum Kind {
     Fit,
     /// How GPUs are cut into MIG slices; see [`MigPlan`].
     MigPlan,
+    /// Whether and how GPUs are to be shared; see [`AdviceDocument`].
+    Advice,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

@@ -263,7 +263,7 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         };
-        if !demand.may_get_devices() {
+        if !demand.takes_part() && !demand.may_get_devices() {
             self.remove_pod(&uid);
             return;
         }
@@ -406,6 +406,9 @@ impl Ledger {
         let rules = Rules {
             pod: &pod,
             device: &class.device_policy.device,
+            namespace: namespace_labels
+                .get("kubernetes.io/metadata.name")
+                .map_or("", String::as_str),
         };
         weigh::weigh(demand, &class.pools, rules)
     }
@@ -495,7 +498,7 @@ impl Ledger {
 
     /// Accounts a holder on a node; nothing where the node is unknown.
     fn account(&mut self, uid: &Arc<str>, node: &str) {
-        let Some(holder) = self.holders.get(uid).filter(|holder| holder.demand.asks()) else {
+        let Some(holder) = self.holders.get(uid).filter(|holder| holder.demand.takes_part()) else {
             return;
         };
         let Some(class) = self

@@ -8,6 +8,7 @@
 //! Without the features `server` and `cli` the crate is the pure core: it knows no clock, socket, file or cluster.
 
 pub mod admission;
+pub mod advise;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "server")]

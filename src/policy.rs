@@ -13,6 +13,7 @@ use crate::finding::{Code, Severity};
 use crate::mig::ProfileName;
 use crate::units::{Fraction, Mib, Share};
 
+mod access;
 mod check;
 mod error;
 pub mod file;
@@ -26,6 +27,7 @@ pub mod spec;
 pub(crate) mod tree;
 mod value;
 
+pub use access::{AccessPolicy, Exempt, Tenancy};
 pub use error::{PolicyError, PolicyErrors};
 pub(crate) use error::{hint, nearest};
 pub use file::Document;
@@ -116,6 +118,18 @@ impl Reserve {
     }
 }
 
+/// What becomes of access without a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum AccessRule {
+    /// An error.
+    Deny,
+    /// A warning.
+    Warn,
+    /// Nothing.
+    Ignore,
+}
+
 /// A cap on each slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -149,6 +163,8 @@ pub struct DevicePolicy {
     pub per_slot: PerSlot,
     /// Grades of evidence that count.
     pub evidence: Vec<Evidence>,
+    /// Who may share a device.
+    pub tenants: Tenancy,
     /// Products beside those of the catalogue.
     pub products: OwnProducts,
     /// The ConfigMap of the device plugin (`NAMESPACE/NAME`), where the policy names it.
@@ -354,6 +370,8 @@ pub struct Policy {
     pub overheads: Overheads,
     /// Unknown amounts.
     pub unknown: UnknownRules,
+    /// Access to devices without a request.
+    pub access: AccessPolicy,
     /// Fraction to add.
     pub default_fraction: DefaultFraction,
     /// MIG profiles that pods may ask for.

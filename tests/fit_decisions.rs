@@ -568,7 +568,9 @@ fn a_device_of_unknown_size_and_a_pod_without_a_device_are_not_estimated() {
     assert!(!has(&verdict, Code::Vg701), "{:#?}", verdict.findings);
     let mut object = serving(&LARGE, GPU, 1);
     object["spec"]["containers"][0]["resources"] = json!({});
-    assert!(!whole(1).create(&object).judged);
+    let codes =
+        |verdict: &Verdict| -> Vec<Code> { verdict.findings.iter().map(|finding| finding.code).collect() };
+    assert_eq!(codes(&whole(1).create(&object)), [Code::Vg504]);
     let both = pod_of("both", json!([serving(&LARGE, GPU, 1)["spec"]["containers"][0]]));
     assert!(has(&whole(1).create(&both), Code::Vg701));
 }

@@ -1272,10 +1272,13 @@ fn a_misspelt_resource_is_told_though_nothing_is_asked() {
         text.push_str(&message::report(&verdict, ""));
     }
     golden("vg108-resource-names", &text);
-    for name in ["amd.com/gpu", "nvidia.com/gpumem", "google.com/tpu", "cpu"] {
+    for name in ["amd.com/gpu", "nvidia.com/gpumem", "google.com/tpu"] {
         let verdict = cluster.create(&serving(&["--model", "Qwen/Qwen3-0.6B"], name, 1));
         assert!(!verdict.judged, "{name}: {:#?}", verdict.findings);
     }
+    // An engine that has no use without a GPU and asks for none is told so, and refused for nothing.
+    let verdict = cluster.create(&serving(&["--model", "Qwen/Qwen3-0.6B"], "cpu", 1));
+    assert!(verdict.admit && has(&verdict, Code::Vg504));
     let template = serving(&["--model", "m"], "nvidia.com/gpus", 1)["spec"]["containers"][0].clone();
     let verdict = cluster.create(&deployment("chat", 2, &template));
     let path = "spec.template.spec.containers[0].resources.limits[nvidia.com/gpus]";
@@ -1398,4 +1401,76 @@ fn a_misspelt_resource_is_told_again_only_where_it_changes() {
         "{:#?}",
         verdict.findings
     );
+}
+
+#[test]
+fn c12_what_sees_devices_without_asking_is_told_and_never_counted_as_zero() {
+    let unasked = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut container = vllm(VLLM, Some("0.30"));
+        container.as_object_mut().unwrap().remove("resources");
+        let mut object = pod_of(name, json!([container]));
+        change(&mut object["spec"]);
+        object
+    };
+    let variable = unasked("variable", &|spec| {
+        spec["containers"][0]["env"] = json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+    });
+    let mut cluster = h100(4);
+    let verdict = cluster.create(&variable);
+    assert!(!verdict.admit);
+    assert_eq!(finding(&verdict, Code::Vg501).severity, Severity::Error);
+    assert_eq!(fixes_hold(&mut cluster, &variable, &verdict), 2);
+
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: lenient}\n\
+         spec: {access: {visibleDevices: warn, privileged: warn, runtimeClasses: [nvidia]}}\n",
+    );
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
+    let privileged = unasked("privileged", &|spec| {
+        spec["containers"][0]["securityContext"] = json!({"privileged": true});
+    });
+    let class = unasked("class", &|spec| spec["runtimeClassName"] = json!("nvidia"));
+    for (object, code) in [
+        (&variable, Code::Vg501),
+        (&privileged, Code::Vg502),
+        (&class, Code::Vg503),
+    ] {
+        let verdict = cluster.create(object);
+        assert!(verdict.admit, "{:#?}", verdict.findings);
+        assert_eq!(finding(&verdict, code).severity, Severity::Warning);
+    }
+    // Three of 0.30 fill the device without a slot, so a pod that asks finds nothing left.
+    let device = &cluster.ledger.devices()[0];
+    assert_eq!(
+        (device.slots_taken, device.promised_share),
+        (0, Share::from_ppm(900_000))
+    );
+    assert!(has(&cluster.create(&pod("asks", "0.10")), Code::Vg201));
+}
+
+#[test]
+fn m7_teams_that_are_to_be_kept_apart_do_not_share_an_mps_device() {
+    let mut cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: trusted}\n\
+         spec: {device: {tenants: [[team-a, team-b]]}}\n",
+    );
+    let mut node = gpu_node("gpu-1", "NVIDIA-L40S", L40S, 1, 4);
+    node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] = json!("mps");
+    cluster.node(&node);
+    let of = |namespace: &str, name: &str| {
+        let mut object = pod(name, "0.20");
+        object["metadata"]["namespace"] = json!(namespace);
+        object
+    };
+    assert!(cluster.create(&of("team-a", "first")).admit);
+    assert!(cluster.create(&of("team-b", "second")).admit, "both are trusted");
+    let verdict = cluster.create(&of("team-c", "third"));
+    assert!(!verdict.admit);
+    let found = finding(&verdict, Code::Vg211);
+    assert!(
+        !found.message.contains("team-"),
+        "names stay hidden: {}",
+        found.message
+    );
+    assert!(found.details.iter().any(|detail| detail.contains("faults")));
 }

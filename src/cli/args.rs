@@ -27,6 +27,9 @@ pub(super) enum Command {
     Fit(Fit),
     /// Plan how GPUs are cut into MIG slices
     Mig(Mig),
+    /// Tell whether GPUs should be shared, how, and what to apply for it; needs no cluster. Exit 0 they suffice, 1 they do
+    /// not, 2 unusable input
+    Advise(Advise),
     /// Show the devices of a cluster, who shares them and what is promised
     Top(Top),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
@@ -273,6 +276,99 @@ Examples:
 
 Exit codes: 0 valid, 1 impossible (the reason is told), 2 unusable input.";
 
+/// What `advise` writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AdviseOutput {
+    /// For people.
+    Text,
+    /// A versioned document.
+    Json,
+    /// The objects to apply, with the reasons as comments.
+    Yaml,
+}
+
+/// Whether isolation is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Required {
+    /// Memory and faults of one process must not reach another.
+    Required,
+    /// They may.
+    None,
+}
+
+/// Whose processes share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AdviseOwners {
+    /// They trust each other.
+    Trusted,
+    /// They do not.
+    Untrusted,
+}
+
+/// What the processes do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum AdviseWorkload {
+    /// They serve.
+    Inference,
+    /// They compute without pause.
+    Batch,
+    /// They mostly wait for people.
+    Interactive,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = ADVISE_EXAMPLES)]
+pub(super) struct Advise {
+    /// The GPU: a product such as h100-80gb-sxm or the value of a node's label nvidia.com/gpu.product; PRODUCT=MIB for one
+    /// that the catalogue lacks
+    #[arg(long, value_name = "PRODUCT")]
+    pub(super) product: String,
+    /// GPUs of a node
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(super) gpus: u32,
+    /// Whether memory and faults of one process must not reach another
+    #[arg(long, value_enum, default_value = "none")]
+    pub(super) isolation: Required,
+    /// Whether those who share trust each other
+    #[arg(long, value_enum, default_value = "trusted")]
+    pub(super) tenants: AdviseOwners,
+    /// What the processes do
+    #[arg(long, value_enum, default_value = "inference")]
+    pub(super) workload: AdviseWorkload,
+    /// A model to serve, as in meta-llama/Llama-3.1-8B-Instruct=2. Repeat it for several
+    #[arg(long, value_name = "ID[=COUNT]")]
+    pub(super) models: Vec<String>,
+    /// All that a process takes of a GPU, in MiB, as in 8000=4. Repeat it for several
+    #[arg(long, value_name = "MIB[=COUNT]")]
+    pub(super) memory: Vec<String>,
+    /// The engine of the models: vllm, sglang, tgi, tei, trtllm, llama.cpp or lmdeploy
+    #[arg(long, value_name = "NAME", default_value = "vllm")]
+    pub(super) engine: String,
+    /// Its release, as in 0.11.0, 0.7.x, 0.11-0.12 or 0.21+
+    #[arg(long, value_name = "VERSION")]
+    pub(super) engine_version: Option<String>,
+    /// Name of the configuration and the policy, which is what the nodes' labels then say
+    #[arg(long, value_name = "NAME", default_value = "advised")]
+    pub(super) name: String,
+    /// Namespace in which device plugin and MIG manager read their configuration
+    #[arg(long, value_name = "NAMESPACE", default_value = "gpu-operator")]
+    pub(super) namespace: String,
+    /// text, json or yaml
+    #[arg(short, long, value_name = "FORMAT", value_enum, default_value = "text")]
+    pub(super) output: AdviseOutput,
+    /// What follows the command of the models' engine, behind `--`
+    #[arg(value_name = "ENGINE ARGS", last = true, allow_hyphen_values = true)]
+    pub(super) arguments: Vec<String>,
+}
+
+const ADVISE_EXAMPLES: &str = "\
+Examples:
+  vramgate advise --product l40s --memory 10000=4
+  vramgate advise --product h100-80gb-sxm --isolation required --memory 9000=5 -o yaml
+  vramgate advise --product a100-80gb --gpus 2 --models Qwen/Qwen3-8B=4 -- --max-model-len 8192
+
+Exit codes: 0 the GPUs suffice, 1 they do not (what it takes is told), 2 unusable input.";
+
 #[derive(Debug, Args)]
 pub(super) struct Certs {
     /// Folder to write into; it is made where it does not exist
@@ -305,6 +401,10 @@ pub(super) struct WebhookConfig {
     /// PEM file with the authority that signed the webhook's certificate
     #[arg(long, value_name = "FILE")]
     pub(super) ca: PathBuf,
+    /// Folder with policies: the runtime classes and rules of their spec.access decide which pods come to the webhook
+    /// though they ask for no GPU
+    #[arg(long, value_name = "DIR")]
+    pub(super) policy_dir: Option<PathBuf>,
     /// yaml or json
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,

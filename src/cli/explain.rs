@@ -1,17 +1,21 @@
 //! `vramgate explain`: what each container starts, and how much GPU memory that takes.
 
+use std::collections::BTreeMap;
+
 use comfy_table::Table;
 
 use super::args::{Explain, Output};
 use super::output::clean;
 use super::state::Applied;
 use super::{Failure, input, output, policies, state};
+use crate::demand::Demand;
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
 use crate::policy::PolicySet;
 use crate::snapshot::Snapshot;
 use crate::workload::WorkloadKind;
+use crate::workload::pod::Pod;
 use crate::workload::template::{self, Bases};
 
 mod provenance;
@@ -52,7 +56,15 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
         let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
         let models = policies.models(&namespace_labels, &workload.pod.metadata.labels);
-        items.push(Explained::new(&workload, &snapshot, rules, models));
+        let mut explained = Explained::new(&workload, &snapshot, rules, models);
+        tell_access(
+            &mut explained,
+            &workload.pod,
+            &namespace_labels,
+            &policies,
+            &snapshot,
+        );
+        items.push(explained);
     }
     if items.is_empty() && !failures.is_empty() {
         return Err(Failure::joined(failures));
@@ -86,6 +98,27 @@ fn of_other_kind(
         Explained::of_template(&reference, template, snapshot, rules, models)
     });
     Ok(explained.collect())
+}
+
+/// Adds what `check` says of containers that reach GPUs without asking for one. Templates of other kinds are left alone: their
+/// operators may add the request.
+fn tell_access(
+    explained: &mut Explained,
+    pod: &Pod,
+    namespace_labels: &BTreeMap<String, String>,
+    policies: &PolicySet,
+    snapshot: &Snapshot,
+) {
+    // A quantity that cannot be read is told by the reading itself.
+    let Ok(demand) = Demand::read(pod, namespace_labels, policies, snapshot) else {
+        return;
+    };
+    for access in demand.access {
+        let mut containers = explained.containers.iter_mut();
+        if let Some(container) = containers.find(|container| container.name == access.claim.container) {
+            container.findings.extend(access.findings);
+        }
+    }
 }
 
 fn text(items: &[Explained]) -> String {

@@ -42,7 +42,7 @@ fn run_plan(args: &PlanArgs) -> Result<Outcome, Failure> {
     for text in &args.profiles {
         asked.extend(kept(profile(text), &mut failures));
     }
-    if let Err(failure) = is_label_value(&args.name) {
+    if let Err(failure) = is_label_value("--name", &args.name) {
         failures.push(failure);
     }
     if !args.arguments.is_empty() && args.models.is_empty() {
@@ -117,7 +117,7 @@ fn impossible(finding: &Finding, served: &[Served]) -> String {
     text
 }
 
-fn product(text: &str) -> Result<Named, Failure> {
+pub(super) fn product(text: &str) -> Result<Named, Failure> {
     let named = Named::parse(Products::embedded(), text)
         .map_err(|error| Failure::new(format!("--product: {error}")))?;
     match (&named.name, &named.profile) {
@@ -134,7 +134,7 @@ fn product(text: &str) -> Result<Named, Failure> {
 }
 
 /// What the product can be cut into: by the catalogue, and else by its total.
-fn geometry(named: &Named) -> Option<Geometry> {
+pub(super) fn geometry(named: &Named) -> Option<Geometry> {
     match &named.product {
         Some(product) => Geometry::of(product),
         None => Some(Geometry::derived(&named.title(), named.device.total)),
@@ -159,7 +159,7 @@ fn profile(text: &str) -> Result<(String, u32), Failure> {
     Ok((read.to_string(), count))
 }
 
-fn number(shown: &str, count: &str) -> Result<u32, Failure> {
+pub(super) fn number(shown: &str, count: &str) -> Result<u32, Failure> {
     let count = count.trim();
     let number = count
         .parse::<u32>()
@@ -187,7 +187,7 @@ fn summed(asked: Vec<(String, u32)>) -> Vec<(String, u32)> {
 }
 
 /// The name of a configuration is the value of a node's label.
-fn is_label_value(name: &str) -> Result<(), Failure> {
+pub(super) fn is_label_value(flag: &str, name: &str) -> Result<(), Failure> {
     let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
     let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let bytes = name.as_bytes();
@@ -199,7 +199,7 @@ fn is_label_value(name: &str) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::new(format!(
-        "--name: {:?} cannot be the value of a label; use at most 63 letters, digits, -, _ and ., with a letter or digit \
+        "{flag}: {:?} cannot be the value of a label; use at most 63 letters, digits, -, _ and ., with a letter or digit \
          at both ends",
         cut(name, 70)
     )))

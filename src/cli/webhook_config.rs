@@ -5,13 +5,16 @@ use rustls_pki_types::pem::PemObject;
 use serde_json::{Value, json};
 
 use super::args::{Output, WebhookConfig};
-use super::{Failure, input, output};
-use crate::server::registration::{Target, webhook_config};
+use super::{Failure, input, output, policies};
+use crate::server::registration::{Gate, Target, webhook_config};
+use crate::snapshot::Snapshot;
 
 /// Prints the registrations.
 pub(super) fn run(args: &WebhookConfig) -> Result<(), Failure> {
     let target = target(args)?;
-    let registrations = webhook_config(&target, Some(&authority(args)?));
+    let policies = policies::load(args.policy_dir.as_deref(), &Snapshot::default())?;
+    let gate = Gate::of(&policies);
+    let registrations = webhook_config(&target, Some(&authority(args)?), &gate);
     match args.output {
         Output::Text => output::print(&yaml(&registrations)?),
         Output::Json => {
@@ -68,7 +71,11 @@ mod tests {
     #[test]
     fn the_yaml_reads_back_as_what_was_written() {
         let target = Target::Url("https://127.0.0.1:8443".to_owned());
-        let registrations = webhook_config(&target, Some("-----BEGIN CERTIFICATE-----\nAAAA\n"));
+        let registrations = webhook_config(
+            &target,
+            Some("-----BEGIN CERTIFICATE-----\nAAAA\n"),
+            &Gate::default(),
+        );
         let text = yaml(&registrations)
             .map_err(|failure| failure.to_string())
             .unwrap();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::demand::access::may_reach;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, Sources};
@@ -165,7 +166,12 @@ pub trait Reader: Send + Sync + 'static {
     /// Whether a pod is counted at all: the same test that decides whether a review of it is judged. Any other pod is
     /// dropped right after decoding.
     fn counts(&self, pod: &Pod) -> bool {
-        slots::asks_for_gpu(pod)
+        slots::asks_for_gpu(pod) || may_reach(pod, |class| self.shows_all(class))
+    }
+
+    /// Whether some policy says that a runtime class shows every device.
+    fn shows_all(&self, _runtime_class: &str) -> bool {
+        false
     }
 
     /// Names of the ConfigMaps that a reading of the pod could use.

@@ -62,11 +62,11 @@ pub(super) fn closest_with<'a>(
     spec: &PodSpec,
     standings: impl Fn(&'a Candidate<'a>) -> &'a [Standing],
 ) -> Option<Closest<'a>> {
-    let mut best: Option<(bool, Share, Closest<'a>)> = None;
+    let mut best: Option<((bool, bool, Share), Closest<'a>)> = None;
     for kind in survey.accepting.iter().filter(|kind| kind.weighed.shared) {
         let budget = kind.class.device_policy.device.budget;
         let shared = |(_, (pool, standing)): &(usize, (&Pool, &Standing))| {
-            pool.sharing.is_shared() && standing.slots > 0
+            pool.sharing.is_shared() && !standing.is_empty()
         };
         let pools = kind.class.pools.iter().zip(&kind.weighed.standings).enumerate();
         let Some((pool, _)) = pools.into_iter().find(shared) else {
@@ -82,9 +82,8 @@ pub(super) fn closest_with<'a>(
             let fits = overlay.fits(name, entry, standings(kind));
             let together = overlay.together(name, entry, pool);
             let left = budget.less(together);
-            let better = best
-                .as_ref()
-                .is_none_or(|(memory, most, _)| (fits.memory, left) > (*memory, *most));
+            let rank = (fits.memory, fits.tenants, left);
+            let better = best.as_ref().is_none_or(|(most, _)| rank > *most);
             if better {
                 let found = Closest {
                     kind,
@@ -95,11 +94,11 @@ pub(super) fn closest_with<'a>(
                     together,
                     slots_taken: overlay.slots_taken(name, entry, pool),
                 };
-                best = Some((fits.memory, left, found));
+                best = Some((rank, found));
             }
         }
     }
-    let (_, _, mut closest) = best?;
+    let (_, mut closest) = best?;
     // A pod that asks for several resources may lack memory of another one than the first.
     let lacking = standings(closest.kind)
         .iter()
@@ -123,7 +122,7 @@ impl Closest<'_> {
 
     /// What one pod takes of the device.
     pub(super) fn share(&self) -> Share {
-        self.holds().iter().map(|hold| hold.share).sum()
+        self.holds().map(|hold| hold.share).sum()
     }
 
     /// What may be promised of the device.
@@ -131,7 +130,7 @@ impl Closest<'_> {
         self.kind.class.device_policy.device.budget
     }
 
-    /// The finding: VG209 where only a slot is missing, else VG201.
+    /// The finding: VG211 where the company is the only reason, VG209 where only a slot is missing, else VG201.
     pub(super) fn finding(
         &self,
         demand: &Demand,
@@ -142,6 +141,9 @@ impl Closest<'_> {
     ) -> Finding {
         let view = ledger.devices_of(&self.name).into_iter().nth(self.pool);
         let finding = match (&view, self.entry.node.pools.get(self.pool)) {
+            (Some(view), Some(pool)) if self.fits.memory && !self.fits.tenants => {
+                self.other_tenants(demand, view, pool, namespace, messages)
+            }
             (Some(_), Some(pool)) if self.fits.memory => self.no_slot(demand, pool),
             (Some(view), Some(pool)) => {
                 let (others, promised) = others(view, own);
@@ -158,12 +160,67 @@ impl Closest<'_> {
         under(&self.kind.policy, finding)
     }
 
-    fn holds(&self) -> &[Hold] {
-        self.kind
-            .weighed
-            .standings
-            .get(self.pool)
-            .map_or(&[], |standing| &standing.holds)
+    fn holds(&self) -> impl Iterator<Item = &Hold> {
+        let standing = self.kind.weighed.standings.get(self.pool);
+        standing.into_iter().flat_map(Standing::all_holds)
+    }
+
+    /// Nobody of another tenant may stand on the same device, and nothing tells who stands on which.
+    fn other_tenants(
+        &self,
+        demand: &Demand,
+        view: &DeviceView,
+        pool: &Pool,
+        namespace: &str,
+        messages: &Messages,
+    ) -> Finding {
+        let tenancy = &self.kind.class.device_policy.device.tenants;
+        let tenant = tenancy.tenant(namespace);
+        let foreign: BTreeSet<&str> = view
+            .holders
+            .iter()
+            .map(|holder| &*holder.namespace)
+            .filter(|other| tenancy.tenant(other) != tenant)
+            .collect();
+        let who = match (messages.other_namespaces, foreign.first(), foreign.len()) {
+            (true, Some(one), 1) => format!("namespace {}", short(one)),
+            (true, Some(one), more) => format!("namespace {} and {} more", short(one), more - 1),
+            _ => "another tenant".to_owned(),
+        };
+        let path = first_path(demand);
+        let finding = Finding::new(
+            Code::Vg211,
+            path,
+            format!(
+                "no {} with room is free of other tenants: {} is used by {who}, and the policy keeps tenants apart on a \
+                 shared device",
+                pool.resource,
+                short(&self.name)
+            ),
+        )
+        .detail(
+            "time-slicing and MPS isolate neither memory nor faults of those who share a device: one of them can end all",
+        )
+        .detail(
+            "it passes on a device that nobody of another tenant uses, on whole GPUs or MIG slices that are not shared, or \
+             when spec.device.tenants of the policy puts both namespaces into one set",
+        )
+        .number("node", Number::Text(self.name.to_string()))
+        .number("tenants", Number::Count(u64::try_from(foreign.len()).unwrap_or(u64::MAX)));
+        if pool.devices == 1 {
+            return finding;
+        }
+        let is_seen = |holder: &HolderView| !holder.devices.is_empty();
+        if demand.asks() && view.holders.iter().all(is_seen) {
+            return finding.detail(
+                "the device of each holder is known; the pod itself may get any device with a free slot, so one with a \
+                 foreign holder closes the node",
+            );
+        }
+        finding.detail(format!(
+            "nothing tells on which of the node's {} devices a holder stands, so one foreign holder closes the node",
+            pool.devices
+        ))
     }
 
     fn no_slot(&self, demand: &Demand, pool: &Pool) -> Finding {
@@ -199,7 +256,8 @@ impl Closest<'_> {
 
     fn no_memory(&self, demand: &Demand, pool: &Pool, held: &Held<'_>) -> Finding {
         let device = &self.kind.class.device_policy.device;
-        let holds = self.holds();
+        let holds: Vec<&Hold> = self.holds().collect();
+        let holds = holds.as_slice();
         let request: Mib = holds.iter().map(|hold| hold.request).sum();
         let overhead: Mib = holds.iter().map(|hold| hold.overhead).sum();
         let share: Share = holds.iter().map(|hold| hold.share).sum();
@@ -209,6 +267,7 @@ impl Closest<'_> {
             .claims
             .iter()
             .filter(|claim| claim.resource == pool.resource)
+            .chain(demand.access.iter().map(|access| &access.claim))
             .find_map(|claim| claim.parts.first())
             .map_or_else(FieldPath::default, |part| part.path.clone());
         let who = match holds {
@@ -299,10 +358,7 @@ impl Closest<'_> {
         let reserve = device
             .reserve
             .of(total, matches!(pool.device, DeviceKind::Mig(_)));
-        let asked = self
-            .holds()
-            .iter()
-            .map(|hold| (hold.request, hold.overhead, hold.share));
+        let asked = self.holds().map(|hold| (hold.request, hold.overhead, hold.share));
         let held = held
             .others
             .iter()
@@ -317,7 +373,7 @@ impl Closest<'_> {
     }
 
     /// Which of the two checks binds, with its numbers.
-    fn arithmetic(&self, holds: &[Hold], total: Mib, pool: &Pool) -> String {
+    fn arithmetic(&self, holds: &[&Hold], total: Mib, pool: &Pool) -> String {
         let device = &self.kind.class.device_policy.device;
         let reserve = device
             .reserve
@@ -349,6 +405,13 @@ impl Closest<'_> {
             each.join("; ")
         )
     }
+}
+
+/// The field that asks for devices, or that belongs to a container which reaches them without.
+fn first_path(demand: &Demand) -> FieldPath {
+    let access = demand.access.iter().map(|access| &access.claim);
+    let first = demand.claims.iter().chain(access).next();
+    first.map_or_else(FieldPath::default, |claim| claim.slots_path.clone())
 }
 
 /// Who holds memory beside the object, and how much of that may be told.
@@ -398,8 +461,9 @@ fn evidence(pool: &Pool, others: &[&HolderView]) -> String {
     if pool.devices == 1 {
         return "evidence: the node has one such device, so the sum is exact".to_owned();
     }
-    let unseen = others.iter().filter(|holder| holder.devices.is_empty()).count();
-    let seen = others.len() - unseen;
+    let on_one = || others.iter().filter(|holder| !holder.everywhere);
+    let unseen = on_one().filter(|holder| holder.devices.is_empty()).count();
+    let seen = on_one().count() - unseen;
     if seen > 0 && unseen == 0 {
         return format!(
             "evidence observed: the device of each of the {seen} holders is known; the pod itself may get any device \

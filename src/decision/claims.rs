@@ -116,6 +116,7 @@ pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Deman
     }
     let by_claims = Demand {
         claims: demand.uses.iter().map(|used| used.claim.clone()).collect(),
+        access: Vec::new(),
         uses: Vec::new(),
         only_agents: false,
         findings: demand

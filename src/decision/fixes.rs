@@ -6,8 +6,8 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde_json::json;
 
-use super::Question;
 use super::survey::Survey;
+use super::{Question, access};
 use crate::demand::{Claim, Demand, weigh};
 use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
@@ -59,7 +59,7 @@ impl Outcome {
         }
     }
 
-    fn is_refused(self) -> bool {
+    pub(super) fn is_refused(self) -> bool {
         self == Self::Refused
     }
 }
@@ -111,6 +111,7 @@ pub(super) fn for_pod(
             Outcome::Refused
         }
     };
+    access::propose(question, demand, findings, &passes);
     let changeable = Changeable {
         question,
         demand,
@@ -212,10 +213,14 @@ pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<
 /// Whether a demand is refused before anybody looks for room.
 pub(super) fn refused(demand: &Demand, survey: &Survey<'_>) -> bool {
     let policy = survey.policy();
+    let by_access = demand.access.iter().flat_map(|access| &access.findings);
     let by_itself = demand
         .findings
         .iter()
-        .any(|finding| policy.severity(finding.code) == Severity::Error);
+        .any(|finding| policy.severity(finding.code) == Severity::Error)
+        || by_access
+            .into_iter()
+            .any(|finding| finding.severity == Severity::Error);
     by_itself
         || survey
             .findings(demand)
@@ -224,7 +229,7 @@ pub(super) fn refused(demand: &Demand, survey: &Survey<'_>) -> bool {
 }
 
 /// A proposal, which says so where it only may help.
-fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) -> Fix {
+pub(super) fn told(title: String, patch: Vec<PatchOperation>, outcome: Outcome) -> Fix {
     let title = match outcome {
         Outcome::Doubtful => format!("{title}, with which it may start or not"),
         Outcome::Passes | Outcome::Nowhere | Outcome::Refused => title,

@@ -53,7 +53,8 @@ pub(super) fn of(
     let pod = &workload.pod;
     // A mirror pod runs already; the annotation alone proves nothing.
     let runs_already = pod.is_mirror() && question.by_node;
-    if runs_already || workload.deleting || !concerns(question, pod, demand, ledger) {
+    // Pods that ask for no slot are left alone, what they reach without asking included.
+    if runs_already || workload.deleting || !demand.asks() || !concerns(question, pod, demand, ledger) {
         return None;
     }
     let before = Record::of(pod);

@@ -9,10 +9,11 @@ use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
-    Operation, PlacementRow, Question, Verdict, fixes, newly_unreadable, promise, tell_changed_defaults,
+    Operation, PlacementRow, Question, Verdict, access, fixes, newly_unreadable, promise,
+    tell_changed_defaults,
 };
 use crate::demand::weigh::under;
-use crate::demand::{Demand, Standing};
+use crate::demand::{Demand, Hold, Standing};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
@@ -46,6 +47,7 @@ pub(super) fn judge(
             .cloned()
             .map(|finding| under(&policy, finding)),
     );
+    verdict.findings.extend(access::findings(demand));
     let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
@@ -65,18 +67,7 @@ pub(super) fn judge(
     // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
     let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
 
-    // The pod itself, and whoever has its name: a pod can only be stored once that one is gone, and its memory with it
-    // (or was never stored).
-    let object = &question.workload.object;
-    let replaced = ledger
-        .named(&object.namespace, &pod.metadata.name)
-        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
-    let mut overlay = Overlay::new(ledger);
-    let mut own = Own::new();
-    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
-        overlay.without(holder);
-        own.insert((holder.namespace.clone(), holder.name.clone()));
-    }
+    let (overlay, own) = without_itself(question, ledger);
     let mut place = None;
     let mut moves = Vec::new();
     if !blocked {
@@ -91,7 +82,8 @@ pub(super) fn judge(
             Sought::Full => {
                 let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
                 let (closest, finding) = told.unzip();
-                place = closest;
+                // A guess that finds no room is told and let through; it counts where it comes to stand.
+                place = closest.filter(|_| !demand.is_guessed());
                 verdict.findings.extend(finding);
             }
         }
@@ -125,6 +117,23 @@ pub(super) fn judge(
     verdict.conclude(survey.mode(), may_deny, survey.lets_through())
 }
 
+/// The ledger without the pod itself and whoever has its name: a pod can only be stored once that one is gone, and its
+/// memory with it (or was never stored).
+fn without_itself<'l>(question: &Question, ledger: &'l Ledger) -> (Overlay<'l>, Own) {
+    let pod = &question.workload.pod;
+    let is_update = question.operation == Operation::Update;
+    let replaced = ledger
+        .named(&question.workload.object.namespace, &pod.metadata.name)
+        .filter(|other| !is_update && !pod.metadata.name.is_empty() && *other.uid != *pod.metadata.uid);
+    let mut overlay = Overlay::new(ledger);
+    let mut own = Own::new();
+    for holder in ledger.holder(&pod.metadata.uid).into_iter().chain(replaced) {
+        overlay.without(holder);
+        own.insert((holder.namespace.clone(), holder.name.clone()));
+    }
+    (overlay, own)
+}
+
 /// The node that comes closest to taking a pod for which every device is full, and why it does not.
 fn full(
     question: &Question,
@@ -137,6 +146,7 @@ fn full(
     let workload = &question.workload;
     let messages = &survey.policy().messages;
     let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
+    access::soften(demand, &mut finding);
     if finding.code == Code::Vg201 {
         finding.details.extend(unmodelled(&workload.pod.spec));
     }
@@ -312,11 +322,14 @@ fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &S
         return several.request();
     };
     let (others, _) = budget::others(&view, own);
-    let new = several.holds.iter().map(|hold| Meets {
+    let meets = |hold: &Hold, everywhere| Meets {
         weight: hold.share.ppm(),
         amount: hold.request,
         devices: &[],
-    });
+        everywhere,
+    };
+    let new = several.holds.iter().map(|hold| meets(hold, false));
+    let new = new.chain(several.everywhere.iter().map(|hold| meets(hold, true)));
     view.meeting(others.iter().map(|holder| holder.meets()).chain(new).collect(), 0)
 }
 
@@ -337,7 +350,7 @@ pub(super) fn rows(
     };
     let pools = entry.node.pools.iter().enumerate().zip(&kind.weighed.standings);
     pools
-        .filter(|(_, standing)| standing.slots > 0)
+        .filter(|(_, standing)| !standing.is_empty())
         .map(|((index, pool), standing)| {
             let (budget, promised, share) = if pool.sharing.is_shared() {
                 let several = standing.times(pods);

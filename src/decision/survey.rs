@@ -132,7 +132,7 @@ impl<'a> Survey<'a> {
                 survey.accepting.push(candidate);
             }
         }
-        if !offered {
+        if !offered && demand.asks() {
             survey.not_offered = Some(survey.not_offered(demand, spec));
         }
         survey
@@ -243,7 +243,10 @@ impl<'a> Survey<'a> {
     /// Their paths are those of the pod.
     pub(super) fn findings(&self, demand: &Demand) -> Vec<Finding> {
         let mut findings = Vec::new();
-        if let Some(not_offered) = &self.not_offered {
+        let asks = demand.asks();
+        if !asks && self.accepting.is_empty() && self.refusing.is_empty() {
+            // What asks for no GPU needs no node that has one.
+        } else if let Some(not_offered) = &self.not_offered {
             findings.push(not_offered.clone());
         } else if !self.large_enough {
             findings.push(self.too_small(demand));

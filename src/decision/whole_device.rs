@@ -98,19 +98,23 @@ impl<'a> Beside<'a> {
             .holds
             .iter()
             .position(|hold| hold.container == claim.container && hold.rank == 0);
-        let meets = |weight: Mib, devices| Meets {
+        let meets = |weight: Mib, devices, everywhere| Meets {
             weight: weight.get(),
             amount: weight,
             devices,
+            everywhere,
         };
         let with_it = standing.holds.iter().enumerate();
         let with_it = with_it
             .filter(|(index, _)| Some(*index) != itself)
-            .map(|(_, hold)| meets(hold.request.plus(hold.overhead), &[]));
+            .map(|(_, hold)| meets(hold.request.plus(hold.overhead), &[], false));
+        let reaching = standing.everywhere.iter();
+        let reaching = reaching.map(|hold| meets(hold.request.plus(hold.overhead), &[], true));
         let (others, _) = budget::others(view, self.own);
-        let others = others
-            .iter()
-            .map(|holder| meets(holder.request.plus(holder.overhead), &holder.devices));
-        view.meeting(with_it.chain(others).collect(), 1)
+        let others = others.iter().map(|holder| {
+            let held = holder.request.plus(holder.overhead);
+            meets(held, &holder.devices, holder.everywhere)
+        });
+        view.meeting(with_it.chain(reaching).chain(others).collect(), 1)
     }
 }

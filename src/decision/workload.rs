@@ -11,7 +11,7 @@ use super::fixes::Changeable;
 use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, PlacementRow, Question, Verdict, fixes, promise, tell_changed_defaults};
+use super::{Operation, PlacementRow, Question, Verdict, access, fixes, promise, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, Finding, Severity};
@@ -68,6 +68,8 @@ impl<'a> Part<'a> {
         let mut findings: Vec<Finding> = of_demand
             .map(|finding| located(workload, under(&policy, finding)))
             .collect();
+        let of_access = access::findings(set.demand);
+        findings.extend(of_access.map(|finding| located(workload, finding)));
         let of_kind = survey.findings(set.demand);
         let blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
         findings.extend(of_kind.into_iter().map(|finding| located(workload, finding)));
@@ -274,10 +276,32 @@ fn tell(
             fixes::attach(findings, fixes, &part.survey);
         }
     }
+    propose_access(&whole, &mut added);
     for (part, findings) in parts.iter_mut().zip(added) {
         part.findings = findings;
     }
     placements
+}
+
+/// Adds to what is said of access without a request the changes that end it.
+fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
+    let open = |part: &Part<'_>| part.set.question.workload.open().is_some();
+    // What others add to the pods could make a change useless.
+    if whole.parts.iter().any(open) {
+        return;
+    }
+    let desired = whole.desired();
+    for (index, (part, findings)) in whole.parts.iter().zip(findings).enumerate() {
+        let passes = |changed: &Arc<Demand>| {
+            let demands = whole.parts.iter().map(|part| part.set.demand.clone());
+            let mut demands: Vec<Arc<Demand>> = demands.collect();
+            if let Some(demand) = demands.get_mut(index) {
+                *demand = changed.clone();
+            }
+            whole.passes(&demands, &desired)
+        };
+        access::propose(part.set.question, part.set.demand, findings, &passes);
+    }
 }
 
 /// Whether a holder's pod belongs to the object, directly or through what it owns.

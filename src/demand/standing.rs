@@ -36,6 +36,10 @@ pub struct Standing {
     pub slots: u32,
     /// Holds, largest share first.
     pub holds: Vec<Hold>,
+    /// Holds on every device of the pool, of containers that asked for none: largest share first.
+    pub everywhere: Vec<Hold>,
+    /// Whose pod it is, where the policy of the devices keeps tenants apart.
+    pub tenant: Option<Arc<str>>,
     /// Containers whose devices were seen (`observed` evidence); the others may stand on any device. Only what a holder
     /// takes on the node that it runs on has any.
     pub seen: Vec<Seen>,
@@ -56,23 +60,38 @@ impl Standing {
     /// least the k largest of either, so whatever bounds it bounds both (init containers against regular ones).
     #[must_use]
     pub(crate) fn either(self, other: Self) -> Self {
-        let slots = self.slots.max(other.slots);
-        let longest = self.holds.len().max(other.holds.len());
-        let mut mine = self.holds.into_iter();
-        let mut theirs = other.holds.into_iter();
-        let mut holds = Vec::with_capacity(longest);
-        for _ in 0..longest {
-            match (mine.next(), theirs.next()) {
-                (Some(a), Some(b)) => holds.push(if b.share > a.share { b } else { a }),
-                (Some(one), None) | (None, Some(one)) => holds.push(one),
-                (None, None) => {}
-            }
-        }
         Self {
-            slots,
-            holds,
+            slots: self.slots.max(other.slots),
+            holds: larger(self.holds, other.holds),
+            everywhere: larger(self.everywhere, other.everywhere),
+            tenant: self.tenant.or(other.tenant),
             seen: Vec::new(),
         }
+    }
+
+    /// Adds holds on every device.
+    pub(crate) fn add_everywhere(&mut self, holds: impl IntoIterator<Item = Hold>) {
+        self.everywhere.extend(holds);
+        self.everywhere
+            .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
+    }
+
+    /// Whether nothing is taken of the pool.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.slots == 0 && self.holds.is_empty() && self.everywhere.is_empty()
+    }
+
+    /// Whether the device of each of its slots and holds was seen.
+    pub(crate) fn is_seen(&self) -> bool {
+        let devices = self.seen.iter().flat_map(|seen| seen.devices.values());
+        let slots = devices.fold(0, |sum: u32, slots| sum.saturating_add(*slots));
+        slots == self.slots && self.everywhere.is_empty() && self.anywhere().next().is_none()
+    }
+
+    /// All holds, those on every device first.
+    pub fn all_holds(&self) -> impl Iterator<Item = &Hold> {
+        self.everywhere.iter().chain(&self.holds)
     }
 
     /// The larger of what was recorded and what is read now: rank by rank, so that each hold stays the one of its
@@ -96,6 +115,8 @@ impl Standing {
             return self.either(recorded);
         }
         self.holds = larger;
+        self.everywhere = self::larger(self.everywhere, recorded.everywhere);
+        self.tenant = self.tenant.or(recorded.tenant);
         self.slots = self.slots.max(recorded.slots);
         self.sort();
         self
@@ -105,15 +126,16 @@ impl Standing {
     #[must_use]
     pub(crate) fn times(&self, pods: u32) -> Self {
         let many = usize::try_from(pods).unwrap_or(usize::MAX);
+        // Largest first, as ever.
+        let repeated = |holds: &[Hold]| {
+            let each = holds.iter().flat_map(|hold| std::iter::repeat_n(hold, many));
+            each.cloned().collect()
+        };
         Self {
             slots: self.slots.saturating_mul(pods),
-            // Largest first, as ever.
-            holds: self
-                .holds
-                .iter()
-                .flat_map(|hold| std::iter::repeat_n(hold, many))
-                .cloned()
-                .collect(),
+            holds: repeated(&self.holds),
+            everywhere: repeated(&self.everywhere),
+            tenant: self.tenant.clone(),
             seen: Vec::new(),
         }
     }
@@ -146,19 +168,34 @@ impl Standing {
     /// Sum of requests.
     #[must_use]
     pub fn request(&self) -> Mib {
-        self.holds.iter().map(|hold| hold.request).sum()
+        self.all_holds().map(|hold| hold.request).sum()
     }
 
     /// Sum of shares.
     #[must_use]
     pub fn share(&self) -> Share {
-        self.holds.iter().map(|hold| hold.share).sum()
+        self.all_holds().map(|hold| hold.share).sum()
     }
 
     fn sort(&mut self) {
         self.holds
             .sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.container.cmp(&b.container)));
     }
+}
+
+/// Index by index the larger of two lists, largest first.
+fn larger(mine: Vec<Hold>, theirs: Vec<Hold>) -> Vec<Hold> {
+    let longest = mine.len().max(theirs.len());
+    let (mut mine, mut theirs) = (mine.into_iter(), theirs.into_iter());
+    let mut holds = Vec::with_capacity(longest);
+    for _ in 0..longest {
+        match (mine.next(), theirs.next()) {
+            (Some(a), Some(b)) => holds.push(if b.share > a.share { b } else { a }),
+            (Some(one), None) | (None, Some(one)) => holds.push(one),
+            (None, None) => {}
+        }
+    }
+    holds
 }
 
 #[cfg(test)]

@@ -71,6 +71,8 @@ pub struct Rules<'a> {
     pub pod: &'a Policy,
     /// What belongs to the device.
     pub device: &'a DevicePolicy,
+    /// Namespace of the pod; empty where nobody asks whose it is.
+    pub namespace: &'a str,
 }
 
 /// Weighs a demand on the pools of one kind of node. Resources that no pool offers are the caller's business.
@@ -110,8 +112,15 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
                 running.add(claim.slots, holds);
             }
         }
+        // Init containers that reach devices without asking are rare: they are taken to run beside the others.
+        let unasked = demand.access.iter().filter(|access| access.takes());
+        running.add_everywhere(unasked.map(|access| hold_everywhere(&access.claim, pool, rules)));
+        weighed.shared |= !running.everywhere.is_empty() && pool.sharing.is_shared();
         if let Some(standing) = weighed.standings.get_mut(index) {
             *standing = running.either(peak_of_init);
+            if !standing.is_empty() {
+                standing.tenant = rules.device.tenants.tenant(rules.namespace);
+            }
         }
     }
     // Most pods ask for one resource.
@@ -163,6 +172,26 @@ fn claim_holds(
         holds.push(hold);
     }
     holds
+}
+
+/// What a container that asked for no device takes of each one: its ranks stand on different devices, nothing tells on
+/// which.
+fn hold_everywhere(claim: &Claim, pool: &Pool, rules: Rules<'_>) -> Hold {
+    let mut hold = Hold {
+        container: claim.container.clone(),
+        rank: 0,
+        request: Mib::ZERO,
+        overhead: Mib::ZERO,
+        share: Share::ZERO,
+    };
+    for part in &claim.parts {
+        // That it asks for no device is told elsewhere; reasons against a slot say nothing here.
+        let (request, overhead, share) = part_share(part, claim, pool, rules, &mut Vec::new());
+        hold.request = hold.request.plus(request);
+        hold.overhead = hold.overhead.plus(overhead);
+        hold.share = hold.share.plus(share);
+    }
+    hold
 }
 
 /// The request, the overhead and the share of one rank.

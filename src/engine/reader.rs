@@ -370,7 +370,7 @@ impl Reading {
 }
 
 /// Whether the container asks for anything that is a GPU or another accelerator.
-pub(super) fn asks_for_accelerator(container: &Container) -> bool {
+pub(crate) fn asks_for_accelerator(container: &Container) -> bool {
     let resources = &container.resources;
     let is_accelerator = |name: &String| {
         device::is_slot_resource(name)

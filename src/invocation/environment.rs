@@ -50,6 +50,11 @@ pub struct Environment<'a> {
     spent: Cell<usize>,
 }
 
+/// The variables of a container.
+pub(crate) fn read<'a>(pod: &'a Pod, container: &'a Container, sources: &'a dyn Sources) -> Environment<'a> {
+    Environment::read(pod, container, sources)
+}
+
 /// The outcome of a look-up by name.
 pub(crate) enum Found<'e> {
     Value(&'e str),

@@ -122,6 +122,7 @@ impl Ledger {
                 let rules = Rules {
                     pod: &pod,
                     device: &device.device,
+                    namespace: &holder.namespace,
                 };
                 let slots = used.claim.ranks().max(1);
                 let each = on_each(&weighed(used, &placed.kind, slots, sharing, rules), slots);
@@ -133,6 +134,7 @@ impl Ledger {
                     request: each.request,
                     overhead: each.overhead,
                     share: each.share,
+                    everywhere: false,
                     bound: holder.node.is_some(),
                     devices: vec![name.clone()],
                 }

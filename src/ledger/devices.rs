@@ -29,6 +29,8 @@ pub struct HolderView {
     pub overhead: Mib,
     /// Its part of the device.
     pub share: Share,
+    /// Whether it asked for no device and counts on each one of the pool.
+    pub everywhere: bool,
     /// Whether the pod is bound to the node (else the place is tentative).
     pub bound: bool,
     /// The devices on which its container was seen; empty where nothing tells.
@@ -77,12 +79,14 @@ pub struct DeviceView {
     pub(crate) meeting: usize,
 }
 
-/// Something that takes a slot of a pool: what it weighs, what is asked of it, and where it is, if that is known.
+/// Something that takes memory of a pool: what it weighs, what is asked of it, and where it is, if that is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Meets<'a> {
     pub(crate) weight: u64,
     pub(crate) amount: Mib,
     pub(crate) devices: &'a [Arc<str>],
+    /// Whether it takes no slot and counts on each device.
+    pub(crate) everywhere: bool,
 }
 
 impl DeviceView {
@@ -109,11 +113,15 @@ impl DeviceView {
     /// The amounts that come together on the heaviest device when so many of its slots are `kept` for somebody else.
     pub(crate) fn meeting(&self, mut items: Vec<Meets<'_>>, kept: usize) -> Mib {
         items.sort_unstable_by_key(|item| std::cmp::Reverse((item.weight, item.amount)));
-        let anywhere = || items.iter().filter(|item| item.devices.is_empty());
+        let anywhere = || {
+            items
+                .iter()
+                .filter(|item| item.devices.is_empty() && !item.everywhere)
+        };
         let sum = |on: Option<&Arc<str>>, free: usize| {
             let there = items
                 .iter()
-                .filter(|item| on.is_some_and(|on| item.devices.contains(on)))
+                .filter(|item| item.everywhere || on.is_some_and(|on| item.devices.contains(on)))
                 .chain(anywhere().take(free));
             there.fold((0_u64, Mib::ZERO), |(weight, amount), item| {
                 (weight.saturating_add(item.weight), amount.plus(item.amount))
@@ -149,7 +157,7 @@ impl DeviceView {
             let holders: Vec<HolderView> = self
                 .holders
                 .iter()
-                .filter(|holder| id.is_some_and(|id| holder.devices.contains(id)))
+                .filter(|holder| holder.everywhere || id.is_some_and(|id| holder.devices.contains(id)))
                 .cloned()
                 .collect();
             Self {
@@ -201,7 +209,7 @@ impl Ledger {
     pub fn over_budget(&self) -> Vec<DeviceView> {
         let elsewhere: BTreeSet<&Arc<str>> = self
             .holders()
-            .filter(|holder| holder.place != holder.node && holder.demand.asks())
+            .filter(|holder| holder.place != holder.node && holder.demand.takes_part())
             .filter_map(|holder| holder.node.as_ref())
             .collect();
         self.nodes
@@ -280,8 +288,12 @@ fn holds(everybody: &[Present<'_>], pool: usize) -> Vec<HolderView> {
         .iter()
         .filter_map(|(holder, standings)| Some((*holder, standings.get(pool)?)));
     let mut holds: Vec<HolderView> = standings
-        .flat_map(|(holder, standing)| standing.holds.iter().map(move |hold| (holder, standing, hold)))
-        .map(|(holder, standing, hold)| HolderView {
+        .flat_map(|(holder, standing)| {
+            let everywhere = standing.everywhere.iter().map(|hold| (hold, true));
+            let holds = everywhere.chain(standing.holds.iter().map(|hold| (hold, false)));
+            holds.map(move |(hold, everywhere)| (holder, standing, hold, everywhere))
+        })
+        .map(|(holder, standing, hold, everywhere)| HolderView {
             namespace: holder.namespace.clone(),
             name: holder.name.clone(),
             container: hold.container.clone(),
@@ -289,11 +301,12 @@ fn holds(everybody: &[Present<'_>], pool: usize) -> Vec<HolderView> {
             request: hold.request,
             overhead: hold.overhead,
             share: hold.share,
+            everywhere,
             bound: holder.node.is_some(),
             devices: standing
                 .seen
                 .iter()
-                .filter(|seen| seen.container == hold.container)
+                .filter(|seen| !everywhere && seen.container == hold.container)
                 .flat_map(|seen| seen.devices.keys().cloned())
                 .collect(),
         })
@@ -347,7 +360,6 @@ fn view(
         holders: holds(everybody, index),
         seen: load
             .observed()
-            .iter()
             .map(|(id, there)| (id.clone(), there.slots))
             .collect(),
         meeting: may_meet(pool, policy),
@@ -367,6 +379,7 @@ impl HolderView {
             weight: self.share.ppm(),
             amount: self.request,
             devices: &self.devices,
+            everywhere: self.everywhere,
         }
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Holder {
 impl Holder {
     /// Whether its place may still be chosen.
     pub(crate) fn movable(&self) -> bool {
-        self.node.is_none() && self.demand.asks()
+        self.node.is_none() && self.demand.takes_part()
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Where the kubelet tells the device of a holder, it counts on that device; any other may stand on each device that has a
 //! free slot. So the most that can come together on a device with `n` seen slots of `R` is what was seen on it and the
-//! `R - n` largest of the others: exact for each device, and never less than what any placement makes of it.
+//! `R - n` largest of the others: exact for each device, and never less than what any placement makes of it. Who asks for no
+//! device and reaches them all takes no slot and counts on each, beside those.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -30,11 +31,32 @@ pub(crate) struct Load {
     /// Shares of the holders that may stand on any device, largest first.
     shares: Vec<Share>,
     /// What was seen, by device.
-    observed: BTreeMap<Arc<str>, OnDevice>,
+    observed: BTreeMap<Arc<str>, There>,
+    /// Sum of the shares of those who take memory of every device.
+    everywhere: Share,
+    /// Standings of each tenant of which not every device was seen, where tenants are kept apart.
+    unseen: Tenants,
+}
+
+/// How many standings there are of each tenant.
+type Tenants = BTreeMap<Arc<str>, u32>;
+
+/// What was seen on one device, and whose it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+struct There {
+    taken: OnDevice,
+    tenants: Tenants,
 }
 
 /// A [`Load`] without the names of its devices: equal ones leave the same room.
-pub(crate) type Nameless = (u32, Vec<Share>, Vec<OnDevice>);
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Nameless {
+    slots: u32,
+    shares: Vec<Share>,
+    devices: Vec<There>,
+    everywhere: Share,
+    unseen: Tenants,
+}
 
 /// One device as it may be at worst: what stands on it for certain, and how many of the others may join.
 struct Device<'a> {
@@ -52,8 +74,21 @@ impl Load {
         }
         for (device, slots, share) in standing.on_devices() {
             let there = self.observed.entry(device.clone()).or_default();
-            there.slots = there.slots.saturating_add(slots);
-            there.share = there.share.plus(share);
+            there.taken.slots = there.taken.slots.saturating_add(slots);
+            there.taken.share = there.taken.share.plus(share);
+        }
+        for hold in &standing.everywhere {
+            self.everywhere = self.everywhere.plus(hold.share);
+        }
+        if let Some(tenant) = &standing.tenant {
+            if standing.is_seen() {
+                for (device, _, _) in standing.on_devices() {
+                    let there = self.observed.entry(device.clone()).or_default();
+                    *there.tenants.entry(tenant.clone()).or_default() += 1;
+                }
+            } else {
+                *self.unseen.entry(tenant.clone()).or_default() += 1;
+            }
         }
     }
 
@@ -68,26 +103,45 @@ impl Load {
                 self.shares.remove(at);
             }
         }
+        for hold in &standing.everywhere {
+            self.everywhere = self.everywhere.less(hold.share);
+        }
         for (device, slots, share) in standing.on_devices() {
             if let Some(there) = self.observed.get_mut(device) {
-                there.slots = there.slots.saturating_sub(slots);
-                there.share = there.share.less(share);
-                if there.slots == 0 {
-                    self.observed.remove(device);
-                }
+                there.taken.slots = there.taken.slots.saturating_sub(slots);
+                there.taken.share = there.taken.share.less(share);
             }
         }
+        if let Some(tenant) = &standing.tenant {
+            if standing.is_seen() {
+                for (device, _, _) in standing.on_devices() {
+                    if let Some(there) = self.observed.get_mut(device) {
+                        forget(&mut there.tenants, tenant);
+                    }
+                }
+            } else {
+                forget(&mut self.unseen, tenant);
+            }
+        }
+        self.observed
+            .retain(|_, there| there.taken.slots > 0 || !there.tenants.is_empty());
     }
 
     pub(crate) fn nameless(&self) -> Nameless {
-        let mut devices: Vec<OnDevice> = self.observed.values().copied().collect();
+        let mut devices: Vec<There> = self.observed.values().cloned().collect();
         devices.sort_unstable();
-        (self.slots, self.shares.clone(), devices)
+        Nameless {
+            slots: self.slots,
+            shares: self.shares.clone(),
+            devices,
+            everywhere: self.everywhere,
+            unseen: self.unseen.clone(),
+        }
     }
 
     /// What was seen, by device.
-    pub(crate) fn observed(&self) -> &BTreeMap<Arc<str>, OnDevice> {
-        &self.observed
+    pub(crate) fn observed(&self) -> impl Iterator<Item = (&Arc<str>, OnDevice)> {
+        self.observed.iter().map(|(id, there)| (id, there.taken))
     }
 
     /// How it is known where the holders of a pool stand.
@@ -107,11 +161,11 @@ impl Load {
     /// The sum of the shares that may come together on one device.
     pub(crate) fn together(&self, pool: &Pool, policy: &DevicePolicy) -> Share {
         if self.observed.is_empty() {
-            return self.largest(may_meet(pool, policy));
+            return self.everywhere.plus(self.largest(may_meet(pool, policy)));
         }
         let devices = self.devices(pool, policy);
         let sums = devices.map(|device| device.share.plus(self.largest(device.free)));
-        sums.max().unwrap_or(Share::ZERO)
+        self.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
     }
 
     /// Sum of the largest shares that may be anywhere.
@@ -125,11 +179,11 @@ impl Load {
         let slots = pool.sharing.slots_per_device();
         let devices = usize::try_from(pool.devices).unwrap_or(usize::MAX);
         // Labels that speak of fewer devices or slots than were seen are wrong, so they keep nobody off a device.
-        let is_strange =
-            self.observed.len() > devices.max(1) || self.observed.values().any(|there| there.slots > slots);
+        let is_strange = self.observed.len() > devices.max(1)
+            || self.observed.values().any(|there| there.taken.slots > slots);
         let seen = self.observed.iter().map(move |(id, there)| {
-            let taken = usize::try_from(there.slots).unwrap_or(usize::MAX);
-            let free = if is_strange || most == usize::MAX && there.slots < slots {
+            let taken = usize::try_from(there.taken.slots).unwrap_or(usize::MAX);
+            let free = if is_strange || most == usize::MAX && there.taken.slots < slots {
                 most
             } else if most == usize::MAX {
                 0
@@ -138,7 +192,7 @@ impl Load {
             };
             Device {
                 id: Some(id),
-                share: there.share,
+                share: there.taken.share,
                 free,
             }
         });
@@ -148,6 +202,24 @@ impl Load {
             free: most,
         });
         seen.chain(others)
+    }
+
+    /// Whether somebody of another tenant may be on a device that the standing can be on. As long as nothing tells where
+    /// one of the holders is, any two of them may meet: with one slot for each device nothing would be shared. So a
+    /// foreign holder then closes the pool, however many devices that has. Where each was seen, it closes its device.
+    fn has_other_than(&self, tenant: &str, pool: &Pool, policy: &DevicePolicy, standing: &Standing) -> bool {
+        let is_foreign = |tenants: &Tenants| tenants.keys().any(|other| **other != *tenant);
+        if !self.unseen.is_empty() || !self.shares.is_empty() || !standing.everywhere.is_empty() {
+            return is_foreign(&self.unseen)
+                || self.observed.values().any(|there| is_foreign(&there.tenants));
+        }
+        let is_anywhere = !standing.is_seen();
+        let open = self.devices(pool, policy).filter(|device| {
+            is_anywhere && device.free > 0
+                || standing.on_devices().any(|(seen, _, _)| Some(seen) == device.id)
+        });
+        let mut there = open.filter_map(|device| self.observed.get(device.id?));
+        there.any(|there| is_foreign(&there.tenants))
     }
 }
 
@@ -168,23 +240,32 @@ pub(crate) struct Fits {
     pub(crate) memory: bool,
     /// There are free slots.
     pub(crate) slots: bool,
+    /// Nobody is there who may not share a device with it.
+    pub(crate) tenants: bool,
 }
 
 impl Fits {
-    pub(crate) fn both(self) -> bool {
-        self.memory && self.slots
+    /// Memory, slots and company.
+    pub(crate) fn all(self) -> bool {
+        self.memory && self.slots && self.tenants
+    }
+
+    /// All but a free slot, which comes of itself when a pod ends.
+    pub(crate) fn but_for_slots(self) -> bool {
+        self.memory && self.tenants
     }
 }
 
 /// Checks a standing against what is left of a pool.
 pub(crate) fn fits(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Fits {
-    let slots = load.slots.saturating_add(standing.slots) <= pool.usable_slots;
-    if !pool.sharing.is_shared() || standing.holds.is_empty() {
-        return Fits { memory: true, slots };
-    }
+    let slots = standing.slots == 0 || load.slots.saturating_add(standing.slots) <= pool.usable_slots;
+    let shared = pool.sharing.is_shared();
+    let holds = !standing.holds.is_empty() || !standing.everywhere.is_empty();
+    let foreign = |tenant: &Arc<str>| load.has_other_than(tenant, pool, policy, standing);
     Fits {
-        memory: with(pool, policy, load, standing) <= policy.budget,
+        memory: !shared || !holds || with(pool, policy, load, standing) <= policy.budget,
         slots,
+        tenants: !shared || standing.is_empty() || !standing.tenant.as_ref().is_some_and(foreign),
     }
 }
 
@@ -195,7 +276,8 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
     }
     let mut old = load.shares.iter().copied().peekable();
     let mut new = standing.holds.iter().map(|hold| hold.share).peekable();
-    let mut sum = Share::ZERO;
+    let added: Share = standing.everywhere.iter().map(|hold| hold.share).sum();
+    let mut sum = load.everywhere.plus(added);
     for _ in 0..may_meet(pool, policy) {
         let next = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if b > a => new.next(),
@@ -208,11 +290,13 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
     sum
 }
 
-/// The same where the devices of some holders are known. A device without a free slot is none that the standing can be on.
+/// The same where the devices of some holders are known. A device without a free slot is none that the standing can be on,
+/// unless it takes memory of every device.
 fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Share {
     let mut after = load.clone();
     after.add(standing);
     let is_anywhere = standing.anywhere().next().is_some();
+    let is_everywhere = !standing.everywhere.is_empty();
     let full: Vec<&Arc<str>> = load
         .devices(pool, policy)
         .filter(|device| device.free == 0)
@@ -220,14 +304,15 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
         .collect();
     let may_be_on = |device: &Device<'_>| match device.id {
         Some(id) => {
-            is_anywhere && !full.contains(&id)
+            is_everywhere
+                || is_anywhere && !full.contains(&id)
                 || standing.seen.iter().any(|seen| seen.devices.contains_key(id))
         }
-        None => is_anywhere,
+        None => is_everywhere || is_anywhere,
     };
     let devices = after.devices(pool, policy).filter(may_be_on);
     let sums = devices.map(|device| device.share.plus(after.largest(device.free)));
-    sums.max().unwrap_or(Share::ZERO)
+    after.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
 }
 
 /// The largest single hold that still fits: the key by which nodes are found. Zero without a free slot; on a pool of
@@ -242,12 +327,13 @@ pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
     }
     if load.observed.is_empty() {
         let others = load.largest(may_meet(pool, policy).saturating_sub(1));
-        return policy.budget.less(others);
+        return policy.budget.less(load.everywhere.plus(others));
     }
     let devices = load.devices(pool, policy).filter(|device| device.free > 0);
     let most = devices.map(|device| device.share.plus(load.largest(device.free.saturating_sub(1))));
     // The slot that is free by the count is on none of the devices: the labels contradict what was seen.
-    most.max().map_or(Share::ZERO, |most| policy.budget.less(most))
+    most.max()
+        .map_or(Share::ZERO, |most| policy.budget.less(load.everywhere.plus(most)))
 }
 
 /// What [`room`] must at least be for a standing to fit.
@@ -255,7 +341,22 @@ pub(crate) fn needed(pool: &Pool, standing: &Standing) -> Share {
     if !pool.sharing.is_shared() {
         return Share::WHOLE.times(u64::from(standing.slots));
     }
-    standing.holds.first().map_or(Share::ZERO, |hold| hold.share)
+    let first = standing.holds.first().map_or(Share::ZERO, |hold| hold.share);
+    standing
+        .everywhere
+        .iter()
+        .map(|hold| hold.share)
+        .fold(first, Share::plus)
+}
+
+/// One standing less of a tenant.
+fn forget(tenants: &mut Tenants, tenant: &Arc<str>) {
+    if let Some(count) = tenants.get_mut(tenant) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            tenants.remove(tenant);
+        }
+    }
 }
 
 #[cfg(test)]
@@ -311,7 +412,7 @@ mod tests {
         let mut load = Load::default();
         for _ in 0..6 {
             let new = standing(&[300_000]);
-            assert!(fits(&pool, &policy(), &load, &new).both());
+            assert!(fits(&pool, &policy(), &load, &new).all());
             load.add(&new);
         }
         assert!(!fits(&pool, &policy(), &load, &standing(&[1])).slots);
@@ -379,7 +480,7 @@ mod tests {
         load.add(&on("gpu-a", 200_000));
         assert_eq!(load.together(&pool, &policy()).ppm(), 1_000_000);
         assert_eq!(room(&pool, &policy(), &load).ppm(), 150_000);
-        assert!(fits(&pool, &policy(), &load, &standing(&[150_000])).both());
+        assert!(fits(&pool, &policy(), &load, &standing(&[150_000])).all());
     }
 
     #[test]

@@ -50,7 +50,7 @@ impl Ask {
                 .pools
                 .iter()
                 .zip(&standings)
-                .any(|(pool, s)| pool.sharing.is_shared() && s.slots > 0);
+                .any(|(pool, s)| pool.sharing.is_shared() && !s.is_empty());
             weighed.insert(
                 index,
                 Weighed {
@@ -70,7 +70,7 @@ impl Ask {
             .weighed
             .values()
             .flat_map(|weighed| &weighed.standings)
-            .flat_map(|s| &s.holds);
+            .flat_map(Standing::all_holds);
         holds.map(|hold| hold.share).max().unwrap_or(Share::ZERO)
     }
 }
@@ -139,11 +139,13 @@ impl<'a> Overlay<'a> {
             return Fits {
                 memory: false,
                 slots: false,
+                tenants: false,
             };
         };
         let mut all = Fits {
             memory: true,
             slots: true,
+            tenants: true,
         };
         for ((pool, load), standing) in entry
             .node
@@ -152,13 +154,14 @@ impl<'a> Overlay<'a> {
             .zip(self.loads(name, entry))
             .zip(standings)
         {
-            if standing.slots == 0 && standing.holds.is_empty() {
+            if standing.is_empty() {
                 continue;
             }
             let one = room::fits(pool, &class.device_policy.device, load, standing);
             all = Fits {
                 memory: all.memory && one.memory,
                 slots: all.slots && one.slots,
+                tenants: all.tenants && one.tenants,
             };
         }
         all
@@ -252,7 +255,7 @@ impl<'a> Overlay<'a> {
                 Fit::Never(_) => return None,
             };
             self.fits(&name, entry, &weighed.standings)
-                .both()
+                .all()
                 .then_some((name, now))
         };
         let named = fixed.map(Arc::<str>::from).into_iter().filter_map(fitting);
@@ -308,10 +311,11 @@ impl<'a> Overlay<'a> {
                     continue;
                 };
                 let asked = class.pools.iter().zip(&weighed.standings);
-                let mut asked = asked.filter(|(_, standing)| standing.slots > 0);
-                if asked.any(|(pool, _)| pool.devices != 1 || !pool.sharing.is_shared())
-                    || nodes.len() + class.members.len() > MOST_SUMMED
-                {
+                let mut asked = asked.filter(|(_, standing)| !standing.is_empty());
+                let is_no_sum = |(pool, standing): (&Pool, &Standing)| {
+                    pool.devices != 1 || !pool.sharing.is_shared() || !standing.everywhere.is_empty()
+                };
+                if asked.any(is_no_sum) || nodes.len() + class.members.len() > MOST_SUMMED {
                     return false;
                 }
                 nodes.extend(&class.members);
@@ -440,9 +444,12 @@ struct JointSearch<'a> {
 fn with_room<'a>(class: &'a Class, weighed: &'a Weighed) -> impl Iterator<Item = &'a Arc<str>> {
     let asked = class.pools.iter().zip(&weighed.standings).enumerate();
     let first = asked.into_iter().find(|(_, (_, standing))| standing.slots > 0);
+    // One that asks for no slot is not kept off by a lack of slots, by which nodes are listed.
+    let everyone = first.is_none().then(|| class.members.iter());
     first
         .into_iter()
         .flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
+        .chain(everyone.into_iter().flatten())
 }
 
 /// Where a new pod goes when others move for it.
@@ -462,7 +469,9 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         .filter(|holder| holder.place.is_some() && holder.place != holder.node)
         .filter(|holder| !base.absent.contains(&holder.uid))
     {
-        let shared = holder.standings.iter().any(|standing| !standing.holds.is_empty());
+        let shared = holder.standings.iter().any(|standing| {
+            standing.all_holds().next().is_some() || standing.tenant.is_some() && standing.slots > 0
+        });
         if !shared {
             continue;
         }

@@ -111,7 +111,7 @@ impl Ledger {
         };
         Overlay::new(self)
             .fits(node, entry, &self.standings_on(holder, class, node))
-            .both()
+            .all()
     }
 
     /// Moves away what can move while a node is above its budget, and brings back what stands on it.

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use super::error::{Complaints, hint};
 use super::spec::{
-    API_VERSION, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match, MigProfiles,
-    Spec,
+    API_VERSION, Access, Codes, EngineRule, GpuSharingPolicy, KIND, LabelOperator, LabelSelector, Match,
+    MigProfiles, Spec, Tenants,
 };
 use super::tree::Step;
 use super::{ConfigMapName, UnknownRule};
@@ -159,6 +159,12 @@ fn check_spec(spec: &Spec, complaints: &mut Complaints<'_>) {
     for (index, rule) in spec.engines.iter().flatten().enumerate() {
         check_engine(rule, &below(&at("spec.engines"), Step::Item(index)), complaints);
     }
+    if let Some(access) = &spec.access {
+        check_access(access, complaints);
+    }
+    if let Some(Tenants::Sets(sets)) = spec.device.as_ref().and_then(|device| device.tenants.as_ref()) {
+        check_tenants(sets, complaints);
+    }
     if let Some(MigProfiles::Only(profiles)) = spec.mig.as_ref().and_then(|mig| mig.profiles.as_ref()) {
         check_profiles(profiles, complaints);
     }
@@ -283,6 +289,70 @@ fn check_codes(codes: &Codes, complaints: &mut Complaints<'_>) {
     }
 }
 
+fn check_access(access: &Access, complaints: &mut Complaints<'_>) {
+    let path = at("spec.access.exempt");
+    let exempt = access.exempt.clone().unwrap_or_default();
+    for (index, image) in exempt.images.iter().flatten().enumerate() {
+        let path = below(&key(&path, "images"), Step::Item(index));
+        check_image_pattern(image, &path, complaints);
+        if image.chars().all(|c| c == '*') {
+            complaints.add(
+                &path,
+                "means every image: set the rules themselves to ignore instead",
+            );
+        }
+    }
+    if let Some(pods) = &exempt.pods {
+        let path = key(&path, "pods");
+        check_selector(pods, &path, complaints);
+        if pods.match_labels.as_ref().is_none_or(BTreeMap::is_empty)
+            && pods.match_expressions.as_ref().is_none_or(Vec::is_empty)
+        {
+            complaints.add_missing(
+                &path,
+                "selects every pod: name the labels of the pods that are exempt",
+            );
+        }
+    }
+    for (index, class) in access.runtime_classes.iter().flatten().enumerate() {
+        if !is_object_name(class) {
+            let path = below(&at("spec.access.runtimeClasses"), Step::Item(index));
+            complaints.add(&path, format!("{class:?} is no name of a runtime class"));
+        }
+    }
+}
+
+/// A namespace in two sets would join two tenants that are to be kept apart.
+fn check_tenants(sets: &[Vec<String>], complaints: &mut Complaints<'_>) {
+    let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
+    for (set, names) in sets.iter().enumerate() {
+        for (index, name) in names.iter().enumerate() {
+            let path = || {
+                below(
+                    &below(&at("spec.device.tenants"), Step::Item(set)),
+                    Step::Item(index),
+                )
+            };
+            if !is_object_name(name) {
+                complaints.add(&path(), format!("{name:?} is no name of a namespace"));
+            }
+            match seen.insert(name, set) {
+                Some(before) if before != set => complaints.add(
+                    &path(),
+                    format!("{name:?} stands in set {before} already: a namespace belongs to one set"),
+                ),
+                _ => {}
+            }
+        }
+    }
+}
+
+fn check_image_pattern(image: &str, path: &[Step], complaints: &mut Complaints<'_>) {
+    if image.is_empty() || image.contains(char::is_whitespace) {
+        complaints.add(path, format!("{image:?} is no pattern of an image reference"));
+    }
+}
+
 fn check_engine(rule: &EngineRule, path: &[Step], complaints: &mut Complaints<'_>) {
     let images = rule.images.as_deref().unwrap_or_default();
     if images.is_empty() {
@@ -292,10 +362,7 @@ fn check_engine(rule: &EngineRule, path: &[Step], complaints: &mut Complaints<'_
         );
     }
     for (index, image) in images.iter().enumerate() {
-        if image.is_empty() || image.contains(char::is_whitespace) {
-            let path = below(&key(path, "images"), Step::Item(index));
-            complaints.add(&path, format!("{image:?} is no pattern of an image reference"));
-        }
+        check_image_pattern(image, &below(&key(path, "images"), Step::Item(index)), complaints);
     }
     if let Some(engine) = rule.engine.as_deref() {
         let known: Vec<&str> = ENGINES.iter().map(|engine| engine.as_str()).collect();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::check::at;
-use super::spec::{Access, AccessRule, GpuSharingPolicy, LookUp, Spec, Tenants, Trust};
+use super::spec::{GpuSharingPolicy, LookUp, Spec, Trust};
 use super::tree::Tree;
 use super::{Enforcement, Evidence};
 
@@ -37,7 +37,6 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
     if let Some(spec) = &document.spec {
         matches(spec, &mut fields);
         device(spec, &mut fields);
-        access(spec.access.as_ref(), &mut fields);
         others(spec, &mut fields);
     }
     let mut notices: Vec<Notice> = fields
@@ -83,6 +82,9 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         if spec.models.as_ref().is_some_and(|models| !models.is_empty()) {
             fields.push(("spec.models", why.to_owned()));
         }
+        if spec.access.is_some() {
+            fields.push(("spec.access", why.to_owned()));
+        }
         if spec
             .sources
             .as_ref()
@@ -96,11 +98,6 @@ fn matches(spec: &Spec, fields: &mut Fields) {
 fn device(spec: &Spec, fields: &mut Fields) {
     let Some(device) = &spec.device else { return };
     let differs = device
-        .tenants
-        .as_ref()
-        .is_some_and(|tenants| *tenants != Tenants::Any);
-    later("spec.device.tenants", differs, fields);
-    let differs = device
         .evidence
         .as_ref()
         .is_some_and(|evidence| evidence.contains(&Evidence::Spread) && !evidence.contains(&Evidence::Any));
@@ -110,31 +107,6 @@ fn device(spec: &Spec, fields: &mut Fields) {
         "spread is not worked out, so a holder whose device was not seen counts on every device of its node",
         fields,
     );
-}
-
-fn access(access: Option<&Access>, fields: &mut Fields) {
-    let Some(access) = access else { return };
-    let differs = |rule: Option<AccessRule>, default| rule.is_some_and(|rule| rule != default);
-    later(
-        "spec.access.visibleDevices",
-        differs(access.visible_devices, AccessRule::Deny),
-        fields,
-    );
-    later(
-        "spec.access.privileged",
-        differs(access.privileged, AccessRule::Ignore),
-        fields,
-    );
-    later(
-        "spec.access.devicePaths",
-        differs(access.device_paths, AccessRule::Warn),
-        fields,
-    );
-    let classes = access
-        .runtime_classes
-        .as_ref()
-        .is_some_and(|classes| !classes.is_empty());
-    later("spec.access.runtimeClasses", classes, fields);
 }
 
 fn others(spec: &Spec, fields: &mut Fields) {

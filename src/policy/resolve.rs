@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles, Overhead,
-    ToolkitLimit, Unknown, VllmOverhead,
+    Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
+    Overhead, Tenants, ToolkitLimit, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Matches, Messages, MissingFacts, Mode,
-    MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot, Policy, Reserve, Selector,
-    ThreadPercentage, UnknownRule, UnknownRules,
+    AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches,
+    Messages, MissingFacts, Mode, MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot,
+    Policy, Reserve, Selector, Tenancy, ThreadPercentage, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -36,6 +36,7 @@ pub(crate) fn blank() -> Policy {
             },
             per_slot: PerSlot::FairShare,
             evidence: Vec::new(),
+            tenants: Tenancy::SameNamespace,
             products: OwnProducts::default(),
             plugin_config: None,
             mig_config: None,
@@ -60,6 +61,13 @@ pub(crate) fn blank() -> Policy {
             time_sliced: UnknownRule::Deny,
             mps: UnknownRule::Deny,
             mig: UnknownRule::Deny,
+        },
+        access: AccessPolicy {
+            visible_devices: AccessRule::Ignore,
+            privileged: AccessRule::Deny,
+            device_paths: AccessRule::Deny,
+            runtime_classes: vec!["*".to_owned()],
+            exempt: Exempt::default(),
         },
         toolkit_limit: true,
         default_fraction: DefaultFraction::FairShare,
@@ -124,6 +132,9 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     }
     if let Some(unknown) = spec.unknown {
         set_unknown(&mut policy.unknown, unknown);
+    }
+    if let Some(access) = spec.access {
+        set_access(&mut policy.access, access);
     }
     set(
         &mut policy.default_fraction,
@@ -213,11 +224,30 @@ fn set_device(into: &mut DevicePolicy, device: Device) {
     }
     set(&mut into.per_slot, device.per_slot);
     set(&mut into.evidence, device.evidence);
+    let tenants = device.tenants.map(|tenants| match tenants {
+        Tenants::Any => Tenancy::Any,
+        Tenants::SameNamespace => Tenancy::SameNamespace,
+        Tenants::Sets(sets) => Tenancy::Sets(sets),
+    });
+    set(&mut into.tenants, tenants);
     set(&mut into.products, device.products.map(OwnProducts::of));
     // A text that is no name was complained about.
     let name = |text: String| text.parse().ok();
     into.plugin_config = device.plugin_config.and_then(name).or(into.plugin_config.take());
     into.mig_config = device.mig_config.and_then(name).or(into.mig_config.take());
+}
+
+fn set_access(into: &mut AccessPolicy, access: Access) {
+    set(&mut into.visible_devices, access.visible_devices);
+    set(&mut into.privileged, access.privileged);
+    set(&mut into.device_paths, access.device_paths);
+    set(&mut into.runtime_classes, access.runtime_classes);
+    if let Some(exempt) = access.exempt {
+        into.exempt = Exempt {
+            images: exempt.images.unwrap_or_default(),
+            pods: exempt.pods.map(selector),
+        };
+    }
 }
 
 fn set_overheads(into: &mut Overheads, overhead: Overhead) {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use super::error::{PolicyError, PolicyErrors};
 use super::file::{self, Document};
-use super::{OwnModels, Policy, PolicyRef};
+use super::{AccessPolicy, OwnModels, Policy, PolicyRef};
 use crate::engine::ImageRule;
 
 /// Labels by key.
@@ -118,6 +118,19 @@ impl PolicySet {
     #[must_use]
     pub fn models(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &OwnModels {
         &self.of_pod(namespace_labels, pod_labels, None).models
+    }
+
+    /// What the policy of the pod says of access without a request; read before any node is considered.
+    #[must_use]
+    pub fn access(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &AccessPolicy {
+        &self.of_pod(namespace_labels, pod_labels, None).access
+    }
+
+    /// Every runtime class that some policy says shows all devices.
+    pub fn runtime_classes(&self) -> impl Iterator<Item = &str> {
+        self.iter()
+            .flat_map(|policy| &policy.access.runtime_classes)
+            .map(String::as_str)
     }
 
     /// Whether the policy of a pod can differ from node to node.

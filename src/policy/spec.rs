@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 pub use super::value::{CodeName, DeviceFraction, MibCount, ReserveFraction};
-use super::{DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot, UnknownRule};
+use super::{AccessRule, DefaultFraction, Enforcement, Evidence, MissingFacts, Mode, PerSlot, UnknownRule};
 
 mod choice;
 mod model;
@@ -384,18 +384,23 @@ pub struct Access {
     pub device_paths: Option<AccessRule>,
     /// Runtime classes that show every device.
     pub runtime_classes: Option<Vec<String>>,
+    /// Who may do so.
+    pub exempt: Option<AccessExempt>,
 }
 
-/// What becomes of access without a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum AccessRule {
-    /// An error.
-    Deny,
-    /// A warning.
-    Warn,
-    /// Nothing.
-    Ignore,
+/// `spec.access.exempt`: whatever matches one of the two.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(
+    deny_unknown_fields,
+    rename_all = "camelCase",
+    default,
+    expecting = "a map with images and pods"
+)]
+pub struct AccessExempt {
+    /// Patterns of image references; `*` stands for any text.
+    pub images: Option<Vec<String>>,
+    /// Labels of pods.
+    pub pods: Option<LabelSelector>,
 }
 
 /// `spec.declarations`.

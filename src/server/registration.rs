@@ -1,6 +1,7 @@
 //! What the API server is told: which requests come here, and what happens when nobody answers.
 //!
-//! Nothing but pods that ask for a GPU can be held up. The conditions are CEL that the API server runs itself: what
+//! Nothing but pods that ask for a GPU can be held up; those that reach one without asking come here as well, and pass
+//! where nobody answers. The conditions are CEL that the API server runs itself: what
 //! they leave out costs nothing and cannot be held. Every field that may be absent is asked for with `has()` first, since
 //! an error would refuse the request under `Fail` and let it pass unseen under `Ignore`.
 
@@ -8,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use crate::policy::{AccessRule, PolicySet};
 use crate::workload::CustomKind;
 
 mod conditions;
@@ -89,6 +91,32 @@ impl Target {
     }
 }
 
+/// What the policies add to the pods that come here though they ask for no GPU.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Gate {
+    /// Runtime classes that show every device.
+    pub runtime_classes: Vec<String>,
+    /// Whether a privileged container is told of at all. Nearly every agent of a node is privileged.
+    pub privileged: bool,
+}
+
+impl Gate {
+    /// What any of the policies in force wants to see.
+    #[must_use]
+    pub fn of(policies: &PolicySet) -> Self {
+        let mut runtime_classes: Vec<String> = policies.runtime_classes().map(str::to_owned).collect();
+        runtime_classes.sort_unstable();
+        runtime_classes.dedup();
+        let privileged = policies
+            .iter()
+            .any(|policy| policy.access.privileged != AccessRule::Ignore);
+        Self {
+            runtime_classes,
+            privileged,
+        }
+    }
+}
+
 /// What happens when nobody answers.
 #[derive(Clone, Copy)]
 enum Unanswered {
@@ -127,7 +155,7 @@ impl Entry<'_> {
 /// Both configurations: `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`. Without `ca_pem` there is
 /// no `caBundle` (something else fills it in).
 #[must_use]
-pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
+pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec<Value> {
     let mut mutate = Entry {
         name: "mutate",
         path: "/mutate",
@@ -140,7 +168,10 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>) -> Vec<Value> {
     .into_value(target, ca_pem);
     mutate["reinvocationPolicy"] = "IfNeeded".into();
 
-    let mut validating = vec![pods().into_value(target, ca_pem)];
+    let mut validating = vec![
+        pods().into_value(target, ca_pem),
+        access(gate).into_value(target, ca_pem),
+    ];
     validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
@@ -178,6 +209,26 @@ fn pods() -> Entry<'static> {
             "asks-for-a-gpu-and-changes-it",
             &conditions::pod_matters(),
         )],
+    }
+}
+
+/// Pods that reach a GPU without asking for one. Nothing is held up when nobody answers.
+fn access(gate: &Gate) -> Entry<'static> {
+    Entry {
+        name: "access",
+        path: "/validate",
+        rules: vec![rule("", &["pods"], &["CREATE", "UPDATE"])],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "NoneOnDryRun",
+        conditions: vec![
+            condition(
+                "is-new-or-has-other-images",
+                &conditions::is_new_or_has_other_images(),
+            ),
+            condition("asks-for-no-gpu", &conditions::asks_not()),
+            condition("reaches-one", &conditions::reaches(gate)),
+        ],
     }
 }
 
@@ -307,7 +358,11 @@ mod tests {
 
     fn entries() -> Vec<Value> {
         let target = Target::url("https://127.0.0.1:8443/").unwrap();
-        let both = webhook_config(&target, Some("PEM"));
+        let gate = Gate {
+            runtime_classes: vec!["nvidia".to_owned()],
+            privileged: true,
+        };
+        let both = webhook_config(&target, Some("PEM"), &gate);
         both.iter()
             .flat_map(|config| config["webhooks"].as_array().unwrap().clone())
             .collect()
@@ -330,6 +385,29 @@ mod tests {
     }
 
     #[test]
+    fn policies_widen_the_gate_for_pods_that_ask_for_nothing() {
+        let of = |text: &str| {
+            let documents = crate::policy::file::parse(text, "p").unwrap();
+            let gate = Gate::of(&PolicySet::from_documents(documents).unwrap());
+            access(&gate).conditions[2]["expression"]
+                .as_str()
+                .unwrap()
+                .to_owned()
+        };
+        let narrow = access(&Gate::of(&PolicySet::built_in())).conditions[2].to_string();
+        assert!(
+            !narrow.contains("privileged") && !narrow.contains("runtimeClassName"),
+            "{narrow}"
+        );
+        let wide = of(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: a}\n\
+             spec: {access: {privileged: warn, runtimeClasses: [nvidia, nvidia-cdi]}}\n",
+        );
+        assert!(wide.contains("c.securityContext.privileged"), "{wide}");
+        assert!(wide.contains("in ['nvidia', 'nvidia-cdi']"), "{wide}");
+    }
+
+    #[test]
     fn every_kind_has_its_entry() {
         let names: Vec<String> = entries()
             .iter()
@@ -340,6 +418,7 @@ mod tests {
             [
                 "mutate",
                 "pods",
+                "access",
                 "deployments",
                 "statefulsets",
                 "replicasets",
@@ -375,7 +454,7 @@ mod tests {
             json!({"url": "https://127.0.0.1:8443/mutate", "caBundle": "UEVN"})
         );
         let target = Target::service("gpu/vramgate").unwrap();
-        let config = &webhook_config(&target, None)[1];
+        let config = &webhook_config(&target, None, &Gate::default())[1];
         assert_eq!(
             config["webhooks"][0]["clientConfig"],
             json!({"service": {"namespace": "gpu", "name": "vramgate", "path": "/validate", "port": 443}})

@@ -17,6 +17,7 @@
     clippy::missing_panics_doc
 )]
 
+mod access;
 mod api;
 mod certificates;
 mod churn;

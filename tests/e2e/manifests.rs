@@ -220,6 +220,15 @@ impl Pod {
         self
     }
 
+    /// Takes the resources of the first container away.
+    pub fn asks_nothing(mut self) -> Self {
+        self.0["spec"]["containers"][0]
+            .as_object_mut()
+            .unwrap()
+            .remove("resources");
+        self
+    }
+
     pub fn env(mut self, name: &str, value: &str) -> Self {
         let entry = json!({"name": name, "value": value});
         let env = &mut self.0["spec"]["containers"][0]["env"];

@@ -127,6 +127,12 @@ impl Reader for PolicyReader {
         )
     }
 
+    fn shows_all(&self, runtime_class: &str) -> bool {
+        self.policies()
+            .runtime_classes()
+            .any(|class| class == runtime_class)
+    }
+
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {
         self.policies()
             .for_pod(namespace_labels, &pod.metadata.labels, None)

@@ -260,6 +260,7 @@ fn judge_use(
         let rules = Rules {
             pod: &policy,
             device: &device.device,
+            namespace: "",
         };
         let uses = sharing_it
             .get(option.wanted)
@@ -361,6 +362,7 @@ fn judge_sharers(
         let rules = Rules {
             pod: &policy,
             device: &device.device,
+            namespace: "",
         };
         let slots = |used: &Use| choice.count.unwrap_or(used.claim.ranks()).max(1);
         let limit = choice.limit(kind);

@@ -46,6 +46,7 @@ pub(super) fn larger_limit(
             let rules = Rules {
                 pod: &kind.policy,
                 device: &kind.class.device_policy.device,
+                namespace: "",
             };
             let of_parts = claim.parts.iter().filter_map(|part| footprint(part, pool, rules));
             needed = needed.max(of_parts.max().unwrap_or(Mib::ZERO));

@@ -88,6 +88,7 @@ fn wanted(claim: &Claim, survey: &Survey<'_>) -> Option<Fraction> {
         let rules = Rules {
             pod: &kind.policy,
             device: &kind.class.device_policy.device,
+            namespace: "",
         };
         let share = asked(kind).and_then(|pool| fair::default(part, &pool, rules));
         least = least.into_iter().chain(share).min();

@@ -186,6 +186,7 @@ fn limit(claim: &Claim, pool: &Pool, kind: &Candidate<'_>) -> Option<Limit> {
     let rules = Rules {
         pod: &kind.policy,
         device,
+        namespace: "",
     };
     match kind.policy.mps.memory_limit {
         MpsMemoryLimit::None => return None,

@@ -22,6 +22,7 @@ impl Survey<'_> {
         let rules = Rules {
             pod: &kind.policy,
             device: &kind.class.device_policy.device,
+            namespace: "",
         };
         let mut anew = kind.class.pools.iter().flat_map(|pool| {
             let claims = demand

@@ -138,7 +138,7 @@ impl Ground {
         let devices = ledger.nodes.class(group.class).map_or(0, |class| {
             let pools = class.pools.iter().zip(standings);
             pools
-                .filter(|(_, standing)| standing.slots > 0)
+                .filter(|(_, standing)| !standing.is_empty())
                 .map(|(pool, _)| pool.devices)
                 .sum()
         });
@@ -156,7 +156,7 @@ impl Ground {
 fn has_memory(group: &Group, base: &Overlay<'_>, standings: &[Standing]) -> bool {
     let first = group.nodes.first();
     first
-        .and_then(|name| Some(base.fits(name, base.entry(name)?, standings).memory))
+        .and_then(|name| Some(base.fits(name, base.entry(name)?, standings).but_for_slots()))
         .unwrap_or(true)
 }
 
@@ -183,12 +183,13 @@ fn capacity(
             free.checked_div(standing.slots)
         })
         .min()
-        .unwrap_or(0);
+        // Pods that reach devices without asking take no slot.
+        .unwrap_or(most);
     let (mut low, mut high) = (0, by_slots.min(most).min(MOST_ON_A_NODE));
     // What takes so many takes fewer as well.
     while low < high {
         let middle = (low + high).div_ceil(2);
-        if base.fits(name, entry, &times(standings, middle)).both() {
+        if base.fits(name, entry, &times(standings, middle)).all() {
             low = middle;
         } else {
             high = middle - 1;

@@ -6,7 +6,7 @@ use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
-use crate::decision::{Question, fixes};
+use crate::decision::{Question, access, fixes};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
@@ -94,6 +94,14 @@ impl Sizing<'_> {
         let namespace = &self.question.workload.object.namespace;
         let messages = &self.survey.policy().messages;
         let mut finding = closest.finding(self.demand, self.ledger, namespace, messages, self.own);
+        access::soften(self.demand, &mut finding);
+        if finding.code == Code::Vg211 {
+            return Placed {
+                filled,
+                code: Some(Code::Vg211),
+                finding: Some(finding.detail(format!("{count} of {wanted} pods find such a device"))),
+            };
+        }
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
             finding.message = format!(
@@ -187,10 +195,9 @@ impl Sizing<'_> {
                 ),
                 "keep it off these nodes with a node selector or affinity, or free memory there".to_owned(),
             ];
-            Some(
-                under(&closest.kind.policy, finding)
-                    .number("nodesWithoutRoom", Number::Count(full.len() as u64)),
-            )
+            let mut finding = under(&closest.kind.policy, finding);
+            access::soften(self.demand, &mut finding);
+            Some(finding.number("nodesWithoutRoom", Number::Count(full.len() as u64)))
         });
         Placed {
             code: finding.as_ref().map(|finding| finding.code),
@@ -220,7 +227,7 @@ impl Sizing<'_> {
         let full = Ground::with(&ask, self.base, &filled);
         let closest = self.closest_for(&ask, &full)?;
         // Without a free slot the extra pod waits, and the rollout goes on as slots come free.
-        if closest.fits.memory || !closest.fits.slots {
+        if closest.fits.memory || !closest.fits.slots || !closest.fits.tenants {
             return None;
         }
         Some(Peak {
@@ -245,7 +252,7 @@ impl Sizing<'_> {
                 .into_iter()
                 .zip(then.standings)
                 // What the new pods do not ask for is no matter of where they can stand.
-                .map(|(now, then)| if now.slots == 0 { now } else { now.at_least(then) })
+                .map(|(now, then)| if now.is_empty() { now } else { now.at_least(then) })
                 .collect();
         }
         ask

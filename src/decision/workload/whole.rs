@@ -241,7 +241,7 @@ impl<'a> Whole<'a> {
             if filled.count < wanted.pods {
                 // Pods that only lack a slot are no matter of memory.
                 let closest = closest(wanted.survey, self.ledger, &full, wanted.spec);
-                if !closest.is_some_and(|closest| closest.fits.memory) {
+                if !closest.is_some_and(|closest| closest.fits.but_for_slots()) {
                     return false;
                 }
             }

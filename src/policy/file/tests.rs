@@ -110,6 +110,28 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "device: {tenants: [[a, b], [b, C]]}",
+        &[
+            r#"5:31: spec.device.tenants[1][0]: "b" stands in set 0 already: a namespace belongs to one set"#,
+            r#"5:34: spec.device.tenants[1][1]: "C" is no name of a namespace"#,
+        ],
+    ),
+    (
+        "access: {exempt: {images: [\"*\", \"a b\"]}}",
+        &[
+            "5:30: spec.access.exempt.images[0]: means every image: set the rules themselves to ignore instead",
+            r#"5:35: spec.access.exempt.images[1]: "a b" is no pattern of an image reference"#,
+        ],
+    ),
+    (
+        "access: {exempt: {pods: {}}}",
+        &["5:21: spec.access.exempt.pods: selects every pod: name the labels of the pods that are exempt"],
+    ),
+    (
+        "access: {runtimeClasses: [\"it's\"]}",
+        &[r#"5:29: spec.access.runtimeClasses[0]: "it's" is no name of a runtime class"#],
+    ),
+    (
         "budget: 0.9",
         &["5:3: spec.budget: is no field of spec; it belongs to spec.device"],
     ),
@@ -482,16 +504,12 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
     assert_eq!(
         notices,
         [
-            "p.yaml:7: spec.device.tenants: accepted, without effect yet",
             "p.yaml:7: spec.device.evidence: accepted, without effect yet: spread is not worked out, so a holder whose device \
              was not seen counts on every device of its node",
             "p.yaml:8: spec.enforcement: accepted, without effect yet: every level acts as admission",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
-            "p.yaml:12: spec.access.visibleDevices: accepted, without effect yet",
-            "p.yaml:12: spec.access.privileged: accepted, without effect yet",
-            "p.yaml:12: spec.access.devicePaths: accepted, without effect yet",
-            "p.yaml:12: spec.access.runtimeClasses: accepted, without effect yet",
+            "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",

@@ -3,6 +3,9 @@
 //! Loops go over containers and over the resource names of one container, or over annotations; none is deeper, so the
 //! cost stays a small part of what the API server allows.
 
+use super::Gate;
+use crate::demand::access::{AS_MOUNTS, ENGINE_IMAGES, NO_DEVICE, VARIABLE};
+
 /// Whether a resource name is of a GPU, or nearly the name of one (VG108). A misspelt domain makes an extended resource
 /// that no node offers, and the pod stays Pending; a name without any is refused by the API server where it checks pods
 /// and pod templates. Domains of others (`amd.com/gpu`, `aliyun.com/gpu-mem`) do not match.
@@ -34,6 +37,68 @@ pub(super) fn pod_matters() -> String {
         changed = declaration_differs("object", "oldObject"),
         dropped = declaration_differs("oldObject", "object"),
     )
+}
+
+/// Pods that ask come to the entry of their own.
+pub(super) fn asks_not() -> String {
+    format!("!{}", asks("object"))
+}
+
+/// A pod when it is created; later only where an image changes.
+pub(super) fn is_new_or_has_other_images() -> String {
+    let images = ["containers", "initContainers"]
+        .map(|list| format!("{} != {}", images("object", list), images("oldObject", list)))
+        .join(" || ");
+    format!("request.operation == 'CREATE' || {images}")
+}
+
+/// Whether a pod reaches a GPU though it asks for none: a visible-devices variable, a device path, a runtime class that
+/// the policies name, the image of an engine that has no use without a GPU.
+pub(super) fn reaches(gate: &Gate) -> String {
+    let mut ways: Vec<String> = ["containers", "initContainers"]
+        .map(|list| container_reaches(list, gate))
+        .to_vec();
+    ways.push(
+        "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath) && \
+         (v.hostPath.path == '/dev' || v.hostPath.path == '/dev/' || v.hostPath.path.startsWith('/dev/nvidia'))))"
+            .to_owned(),
+    );
+    if !gate.runtime_classes.is_empty() {
+        let names: Vec<String> = gate.runtime_classes.iter().map(|name| quoted(name)).collect();
+        ways.push(format!(
+            "(has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}])",
+            names.join(", ")
+        ));
+    }
+    format!("has(object.spec) && ({})", ways.join(" || "))
+}
+
+fn container_reaches(list: &str, gate: &Gate) -> String {
+    let none: Vec<String> = NO_DEVICE.iter().map(|value| quoted(value)).collect();
+    let images: Vec<String> = ENGINE_IMAGES
+        .iter()
+        .map(|name| format!("c.image.contains({})", quoted(name)))
+        .collect();
+    let privileged = if gate.privileged {
+        " || (has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged)"
+    } else {
+        ""
+    };
+    format!(
+        "(has(object.spec.{list}) && object.spec.{list}.exists(c, \
+         (has(c.env) && c.env.exists(e, e.name == {variable} && (has(e.valueFrom) || (has(e.value) && !(e.value in [{none}]))))) || \
+         (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.startsWith({mounts}))) || \
+         (has(c.image) && ({images})){privileged}))",
+        variable = quoted(VARIABLE),
+        none = none.join(", "),
+        mounts = quoted(AS_MOUNTS),
+        images = images.join(" || "),
+    )
+}
+
+/// A CEL string. The names that come here hold no quote: policies with such ones are refused.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace(['\\', '\''], ""))
 }
 
 /// Whether the template at `path` of the object asks for a GPU.
@@ -280,6 +345,12 @@ mod tests {
         for text in [
             pod_asks(),
             pod_matters(),
+            asks_not(),
+            is_new_or_has_other_images(),
+            reaches(&Gate {
+                runtime_classes: vec!["nvidia".to_owned()],
+                privileged: true,
+            }),
             template_asks("spec.template"),
             without_controller(),
             scales_up(),

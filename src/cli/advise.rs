@@ -1,0 +1,239 @@
+//! `vramgate advise`: whether and how GPUs are to be shared, and what to apply for it.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::args::{Advise, AdviseOutput, AdviseOwners, AdviseWorkload, Required};
+use super::fit::{engine, kept, releases};
+use super::mig::{geometry, is_label_value, number, product};
+use super::output::clean;
+use super::{Failure, Outcome, output};
+use crate::advise::{self, Advice, Hardware, Isolation, Need, Owners, Request, Workload};
+use crate::device::catalogue::Catalogue as Products;
+use crate::document::{AdviceDocument, yaml};
+use crate::fit::{Named, Question, ask};
+use crate::message::cut;
+use crate::model::Catalogue;
+use crate::policy::PolicySet;
+use crate::units::Mib;
+
+/// Runs the command.
+pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
+    let mut failures = Vec::new();
+    let named = kept(product(&args.product), &mut failures);
+    for (flag, name) in [("--name", &args.name), ("--namespace", &args.namespace)] {
+        if let Err(failure) = is_label_value(flag, name) {
+            failures.push(failure);
+        }
+    }
+    let mut needs = Vec::new();
+    for text in &args.memory {
+        needs.extend(kept(memory(text), &mut failures));
+    }
+    let (Some(named), true) = (named, failures.is_empty()) else {
+        return Err(Failure::joined(failures));
+    };
+    needs.extend(models(args, &named)?);
+    if needs.is_empty() {
+        return Err(Failure::new(
+            "nothing to serve: give --models ID[=COUNT] or --memory MIB[=COUNT]",
+        ));
+    }
+    let geometry = geometry(&named).filter(|_| {
+        // Of a product that the catalogue lacks it is not known whether it has MIG at all.
+        named.product.is_some()
+    });
+    let title = named.title();
+    let policy = PolicySet::built_in().for_device(&BTreeMap::new());
+    let advice = advise::advise(&Request {
+        hardware: Hardware {
+            product: &title,
+            total: named.device.total,
+            geometry: geometry.as_ref(),
+            mps_clients: named.product.as_ref().map(|product| product.mps_max_replicas),
+            consumer: named.product.as_ref().is_some_and(|product| {
+                let mut labels = product.products.iter();
+                labels.any(|label| label.contains("GeForce"))
+            }),
+            count: args.gpus,
+        },
+        isolation: match args.isolation {
+            Required::Required => Isolation::Required,
+            Required::None => Isolation::None,
+        },
+        owners: match args.tenants {
+            AdviseOwners::Trusted => Owners::Trusted,
+            AdviseOwners::Untrusted => Owners::Untrusted,
+        },
+        workload: match args.workload {
+            AdviseWorkload::Inference => Workload::Inference,
+            AdviseWorkload::Batch => Workload::Batch,
+            AdviseWorkload::Interactive => Workload::Interactive,
+        },
+        needs: &needs,
+        device: &policy.device,
+    });
+    let unwritable = |error| Failure::new(format!("the advice cannot be written as YAML: {error}"));
+    let document = AdviceDocument::new(&title, geometry.as_ref(), &advice, &args.name, &args.namespace)
+        .map_err(unwritable)?;
+    match args.output {
+        AdviseOutput::Json => output::print_json(&document)?,
+        AdviseOutput::Text => output::print(&text(&title, &advice, &document))?,
+        AdviseOutput::Yaml => {
+            let mut out = String::new();
+            for line in text(&title, &advice, &document).lines() {
+                let _ = writeln!(out, "# {line}");
+            }
+            for object in &document.apply {
+                let _ = write!(out, "---\n{}", yaml(object).map_err(unwritable)?);
+            }
+            output::print(&out)?;
+        }
+    }
+    Ok(if advice.suffices {
+        Outcome::Passed
+    } else {
+        Outcome::Refused
+    })
+}
+
+/// The answer for people.
+fn text(product: &str, advice: &Advice, document: &AdviceDocument) -> String {
+    let mut text = String::new();
+    let _ = writeln!(text, "{}: {}", clean(product), advice.way);
+    for reason in &advice.reasons {
+        let _ = writeln!(text, "  because {}", clean(reason));
+    }
+    for (way, why) in &advice.rejected {
+        let _ = writeln!(text, "  not {way}: {}", clean(why));
+    }
+    for served in &advice.served {
+        let of_slot = served
+            .share
+            .map_or_else(String::new, |share| format!(", {share} of a GPU"));
+        let _ = writeln!(
+            text,
+            "  {} x {}: each asks for {} of {}{of_slot}",
+            served.count,
+            clean(&served.name),
+            served.slots,
+            served.resource
+        );
+    }
+    if let Some(slots) = &advice.slots {
+        let _ = writeln!(
+            text,
+            "  {} slots of each GPU; where all take the same, the fraction of each is at most {}",
+            slots.replicas, slots.fraction
+        );
+    }
+    for note in &advice.notes {
+        let _ = writeln!(text, "  note: {}", clean(note));
+    }
+    for (label, value) in &document.node_labels {
+        let _ = writeln!(text, "  kubectl label node NODE {label}={value}");
+    }
+    text
+}
+
+/// `MIB[=COUNT]`: all that one process takes of a GPU.
+fn memory(text: &str) -> Result<Need, Failure> {
+    let shown = cut(text, 60);
+    let (amount, count) = match text.rsplit_once('=') {
+        Some((amount, count)) => (amount, number(&shown, count)?),
+        None => (text, 1),
+    };
+    let amount = amount.trim();
+    let digits = amount.strip_suffix("MiB").unwrap_or(amount).trim_end();
+    let mib = digits
+        .parse::<u64>()
+        .ok()
+        .filter(|mib| (1..=1 << 24).contains(mib) && digits.bytes().all(|byte| byte.is_ascii_digit()));
+    let Some(mib) = mib else {
+        return Err(Failure::new(format!(
+            "--memory: {shown:?} is no amount in MiB; write MIB=COUNT such as 8000=4"
+        )));
+    };
+    Ok(Need {
+        name: Mib::new(mib).to_string(),
+        request: Mib::new(mib),
+        overhead: Mib::ZERO,
+        profile: None,
+        ranks: 1,
+        count,
+    })
+}
+
+/// What each model takes of such a GPU at least, so that one request of its longest context surely fits.
+fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
+    if args.models.is_empty() {
+        return if args.arguments.is_empty() {
+            Ok(Vec::new())
+        } else {
+            Err(Failure::new(
+                "ENGINE ARGS: stand behind -- without --models, so no engine is started with them; add --models, or leave \
+                 them out",
+            ))
+        };
+    }
+    let engine = engine(&args.engine)?;
+    let mut notes = Vec::new();
+    let releases = releases(args.engine_version.as_deref(), Some(engine), &mut notes)?;
+    for note in &notes {
+        output::note(&format!("note: {}", clean(note)));
+    }
+    let policy = PolicySet::built_in().for_device(&BTreeMap::new());
+    let mut failures = Vec::new();
+    let mut needs = Vec::new();
+    for text in &args.models {
+        let (model, count) = match text.rsplit_once('=') {
+            Some((model, count)) => (model.trim(), kept(number(&cut(text, 60), count), &mut failures)),
+            None => (text.trim(), Some(1)),
+        };
+        let Some(count) = count else { continue };
+        let shown = cut(model, 60);
+        let answer = ask(&Question {
+            catalogue: Catalogue::embedded(),
+            products: Products::embedded(),
+            model: Some(model),
+            quantization: None,
+            device: named,
+            devices: None,
+            engine,
+            releases,
+            arguments: &args.arguments,
+        });
+        let fitting = match answer {
+            Ok(fitting) => fitting,
+            Err(error) => {
+                failures.push(Failure::new(format!("--models {shown:?}: {error}")));
+                continue;
+            }
+        };
+        let Some(figures) = &fitting.figures else {
+            failures.push(Failure::new(format!("--models {shown:?}: {}", fitting.reason)));
+            continue;
+        };
+        let total = named.device.total;
+        let (request, overhead) = if let Some(fraction) = &figures.smallest_fraction {
+            let overhead = policy.overheads.of(engine, None, false, fitting.ranks);
+            (fraction.of(total), overhead)
+        } else {
+            let estimate = &figures.estimate;
+            (estimate.used().upper_mib(), estimate.outside.upper_mib())
+        };
+        needs.push(Need {
+            name: shown,
+            request,
+            overhead,
+            profile: figures.smallest_profile.clone(),
+            ranks: fitting.ranks,
+            count,
+        });
+    }
+    if failures.is_empty() {
+        Ok(needs)
+    } else {
+        Err(Failure::joined(failures))
+    }
+}

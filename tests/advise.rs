@@ -1,0 +1,358 @@
+//! `vramgate advise`, end to end: what it prints is applied to a cluster, and everything that it was asked about is admitted.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test ends at the first surprise"
+)]
+
+mod kit;
+
+use std::process::Command;
+
+use kit::{Cluster, golden, gpu_node, mig_node, pod_of};
+use serde_json::{Value, json};
+use vramgate::mig::Geometry;
+use vramgate::policy::file;
+
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_vramgate"))
+        .arg("advise")
+        .args(arguments)
+        .output()
+        .unwrap();
+    (
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    )
+}
+
+fn document(arguments: &[&str], exit: i32) -> Value {
+    let mut with_json = arguments.to_vec();
+    let at = arguments
+        .iter()
+        .position(|word| *word == "--")
+        .unwrap_or(arguments.len());
+    with_json.splice(at..at, ["-o", "json"]);
+    let (code, out, err) = run(&with_json);
+    assert_eq!(code, exit, "{out}{err}");
+    serde_json::from_str(&out).unwrap()
+}
+
+fn object<'d>(document: &'d Value, name: &str) -> &'d Value {
+    let objects = document["apply"].as_array().unwrap();
+    let found = objects.iter().find(|object| object["metadata"]["name"] == name);
+    found.unwrap_or_else(|| panic!("no {name} in {document:#}"))
+}
+
+/// The value of a ConfigMap, which is YAML.
+fn held(document: &Value, name: &str, key: &str) -> Value {
+    let text = object(document, name)["data"][key].as_str().unwrap();
+    serde_saphyr::from_str(text).unwrap()
+}
+
+/// A container of no known engine whose amount is a fraction: vLLM with a model that nobody knows.
+fn process(fraction: &str, resource: &str) -> Value {
+    json!([{"name": "server", "image": "vllm/vllm-openai:v0.20.0",
+        "args": ["example-org/model", "--gpu-memory-utilization", fraction],
+        "resources": {"limits": {resource: "1"}}}])
+}
+
+#[test]
+fn slots_that_are_advised_take_all_processes() {
+    for (product, label, memory, gpus, way) in [
+        ("l40s", "NVIDIA-L40S", 46_068, 1, "mps"),
+        ("l40s", "NVIDIA-L40S", 46_068, 2, "mps"),
+        ("rtx-4090", "NVIDIA-GeForce-RTX-4090", 24_564, 1, "time-slicing"),
+    ] {
+        let workload = if way == "mps" { "inference" } else { "interactive" };
+        let count = gpus * 4;
+        let gpus_text = gpus.to_string();
+        let needs = format!("5000={count}");
+        let advice = document(
+            &[
+                "--product",
+                product,
+                "--gpus",
+                &gpus_text,
+                "--workload",
+                workload,
+                "--memory",
+                &needs,
+            ],
+            0,
+        );
+        assert_eq!(
+            (&advice["way"], &advice["replicas"]),
+            (&json!(way), &json!(4)),
+            "{advice:#}"
+        );
+
+        // The policy is one of ours, and has no notice.
+        let policy = object(&advice, "advised");
+        let text = serde_saphyr::to_string(policy).unwrap();
+        let parsed = file::parse(&text, "advised").unwrap_or_else(|errors| panic!("{errors}"));
+        assert!(parsed[0].notices.is_empty(), "{:?}", parsed[0].notices);
+
+        // The configuration makes such a node.
+        let config = held(&advice, "device-plugin-configs", "advised");
+        let mode = if way == "mps" { "mps" } else { "timeSlicing" };
+        let resources = &config["sharing"][mode]["resources"];
+        assert_eq!(resources[0]["name"], "nvidia.com/gpu");
+        let replicas = u32::try_from(resources[0]["replicas"].as_u64().unwrap()).unwrap();
+        let mut node = gpu_node("gpu-1", label, memory, gpus, replicas);
+        node["metadata"]["labels"]["nvidia.com/gpu.sharing-strategy"] = json!(way);
+        for (key, value) in advice["nodeLabels"].as_object().unwrap() {
+            node["metadata"]["labels"][key] = value.clone();
+        }
+        let mut cluster = Cluster::with_policy(&text);
+        cluster.node(&node);
+        // Each at the fraction that is advised, whatever device it lands on; and no slot is left.
+        let fraction = advice["fraction"].as_str().unwrap();
+        // Amounts were stated with everything in them; vLLM has an overhead outside of its fraction.
+        let below: f64 = fraction.parse::<f64>().unwrap() - 640.0 / f64::from(memory) - 0.001;
+        for index in 0..count {
+            let name = format!("p{index}");
+            let pod = pod_of(&name, process(&format!("{below:.3}"), "nvidia.com/gpu"));
+            let verdict = cluster.create(&pod);
+            assert!(verdict.admit, "{product} {name}: {:#?}", verdict.findings);
+        }
+        assert!(cluster.ledger.over_budget().is_empty());
+        assert!(
+            !cluster
+                .create(&pod_of("more", process("0.050", "nvidia.com/gpu")))
+                .admit
+        );
+    }
+}
+
+#[test]
+fn a_layout_that_is_advised_is_valid_and_takes_all_processes() {
+    let advice = document(
+        &[
+            "--product",
+            "h100-80gb-sxm",
+            "--isolation",
+            "required",
+            "--memory",
+            "9000=4",
+            "--memory",
+            "30000=1",
+        ],
+        0,
+    );
+    assert_eq!(advice["way"], "mig");
+    let parted = held(&advice, "mig-configs", "config.yaml");
+    let entries = parted["mig-configs"]["advised"].as_array().unwrap();
+    let catalogue = vramgate::device::catalogue::Catalogue::embedded();
+    let geometry = Geometry::of(catalogue.product("h100-80gb-sxm").unwrap()).unwrap();
+    let [entry] = entries.as_slice() else {
+        panic!("{parted:#}")
+    };
+    let counts: Vec<(String, u32)> = entry["mig-devices"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .map(|(name, count)| (name.clone(), u32::try_from(count.as_u64().unwrap()).unwrap()))
+        .collect();
+    let asked = counts.iter().map(|(name, count)| (name.as_str(), *count));
+    assert!(geometry.place(asked).is_ok());
+    assert_eq!(advice["nodeLabels"]["nvidia.com/mig.config"], "advised");
+    assert_eq!(
+        held(&advice, "device-plugin-configs", "advised")["flags"]["migStrategy"],
+        "mixed"
+    );
+
+    let slices: Vec<(&str, u32, u32)> = counts
+        .iter()
+        .map(|(name, count)| {
+            let memory = geometry.profile(name).unwrap().memory.unwrap();
+            (name.as_str(), u32::try_from(memory.get()).unwrap(), *count)
+        })
+        .collect();
+    let mut cluster = Cluster::new();
+    cluster.node(&mig_node("gpu-1", &slices));
+    let mut pods = 0;
+    for served in advice["served"].as_array().unwrap() {
+        for _ in 0..served["count"].as_u64().unwrap() {
+            pods += 1;
+            let pod = pod_of(
+                &format!("p{pods}"),
+                process("0.90", served["resource"].as_str().unwrap()),
+            );
+            let verdict = cluster.create(&pod);
+            assert!(verdict.admit, "{:#?}", verdict.findings);
+            let row = &verdict.placement[0];
+            cluster.running(&pod, &row.node.clone());
+        }
+    }
+    assert_eq!(pods, 5);
+}
+
+#[test]
+fn what_cannot_be_isolated_is_whole_gpus() {
+    let advice = document(
+        &["--product", "t4", "--isolation", "required", "--memory", "3000=2"],
+        1,
+    );
+    assert_eq!((&advice["way"], &advice["gpus"]), (&json!("whole"), &json!(2)));
+    assert!(
+        advice["rejected"][0]["reason"]
+            .as_str()
+            .unwrap()
+            .contains("t4 has no MIG")
+    );
+    assert_eq!(advice["apply"], json!([]));
+    let advice = document(
+        &[
+            "--product",
+            "t4",
+            "--gpus",
+            "2",
+            "--isolation",
+            "required",
+            "--memory",
+            "3000=2",
+        ],
+        0,
+    );
+    assert_eq!(
+        (&advice["way"], &advice["suffices"]),
+        (&json!("whole"), &json!(true))
+    );
+}
+
+#[test]
+fn models_are_estimated() {
+    let advice = document(
+        &[
+            "--product",
+            "h100-80gb-sxm",
+            "--models",
+            "Qwen/Qwen3-8B=3",
+            "--",
+            "--max-model-len",
+            "8192",
+        ],
+        0,
+    );
+    assert_eq!(advice["way"], "mps", "{advice:#}");
+    let isolated = document(
+        &[
+            "--product",
+            "h100-80gb-sxm",
+            "--tenants",
+            "untrusted",
+            "--models",
+            "Qwen/Qwen3-8B=2",
+            "--",
+            "--max-model-len",
+            "8192",
+        ],
+        0,
+    );
+    assert_eq!(isolated["way"], "mig", "{isolated:#}");
+}
+
+#[test]
+fn texts() {
+    let text = |name: &str, arguments: &[&str], exit: i32| {
+        let (code, out, err) = run(arguments);
+        assert_eq!(code, exit, "{out}{err}");
+        golden(name, &out);
+    };
+    text("advise-mps", &["--product", "l40s", "--memory", "10000=4"], 0);
+    text(
+        "advise-time-slicing",
+        &[
+            "--product",
+            "rtx-4090",
+            "--workload",
+            "interactive",
+            "--memory",
+            "5000=4",
+            "-o",
+            "yaml",
+        ],
+        0,
+    );
+    text(
+        "advise-mig",
+        &[
+            "--product",
+            "h100-80gb-sxm",
+            "--isolation",
+            "required",
+            "--memory",
+            "9000=4",
+            "--memory",
+            "30000=1",
+            "-o",
+            "yaml",
+        ],
+        0,
+    );
+    text(
+        "advise-whole",
+        &["--product", "t4", "--isolation", "required", "--memory", "3000=2"],
+        1,
+    );
+}
+
+#[test]
+fn unusable_input_says_what_to_write() {
+    for (arguments, words) in [
+        (&["--product", "l40s"][..], &["--models", "--memory"][..]),
+        (&["--product", "l40s", "--memory", "0=1"], &["MIB=COUNT"]),
+        (&["--product", "l40s", "--memory=-3"], &["--memory"]),
+        (&["--product", "l40s", "--memory", "8000=0"], &["whole number"]),
+        (
+            &["--product", "l40s", "--memory", "8000=99999999999"],
+            &["whole number"],
+        ),
+        (&["--product", "46068", "--memory", "8000"], &["--product"]),
+        (
+            &["--product", "nothing-of-the-kind", "--memory", "8000"],
+            &["--product"],
+        ),
+        (
+            &["--product", "l40s", "--memory", "8000", "--name", "no name"],
+            &["--name"],
+        ),
+        (
+            &[
+                "--product",
+                "l40s",
+                "--models",
+                "Qwen/Qwen3-8B",
+                "--engine",
+                "vlm",
+            ],
+            &["--engine"],
+        ),
+        (
+            &[
+                "--product",
+                "l40s",
+                "--memory",
+                "8000",
+                "--",
+                "--max-model-len",
+                "1",
+            ],
+            &["ENGINE ARGS"],
+        ),
+        (
+            &["--product", "l40s", "--isolation", "perhaps", "--memory", "8000"],
+            &["required"],
+        ),
+    ] {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        for word in words {
+            assert!(err.contains(word), "{arguments:?}: {err}");
+        }
+    }
+}

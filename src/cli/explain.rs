@@ -179,6 +179,14 @@ fn notes(text: &mut String, container: &ExplainedContainer) {
         )));
         text.push('\n');
     }
+    if !container.depends_on.is_empty() {
+        text.push_str(&clean(&format!(
+            "    {}: what it reads hangs on {}, which can change until the pod starts",
+            container.name,
+            container.depends_on.join(" and on ")
+        )));
+        text.push('\n');
+    }
     for unresolved in &container.unresolved {
         text.push_str(&clean(&format!(
             "    {}: {}: {}",

@@ -181,7 +181,7 @@ fn notes(text: &mut String, container: &ExplainedContainer) {
     }
     if !container.depends_on.is_empty() {
         text.push_str(&clean(&format!(
-            "    {}: what it reads hangs on {}, which can change until the pod starts",
+            "    {}: values depend on {}, which can change until the pod starts",
             container.name,
             container.depends_on.join(" and on ")
         )));

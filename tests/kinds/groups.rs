@@ -177,9 +177,17 @@ fn an_engine_of_dynamo_spans_nodes() {
         (
             service(
                 exec("dynamo.vllm"),
-                json!(["--model=m", "--tensor-parallel-size=16"]),
+                json!(["--model=m", "--tensor-parallel-size", "16"]),
             ),
             "vllm m 0.92 default 16/1/1=8 yes",
+        ),
+        // The operator does not see a size behind an equals sign, and leaves all ranks to each pod.
+        (
+            service(
+                exec("dynamo.vllm"),
+                json!(["--model=m", "--tensor-parallel-size=16"]),
+            ),
+            "vllm m 0.92 default 16/1/1=16 unknown",
         ),
         (
             service(

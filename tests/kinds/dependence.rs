@@ -119,6 +119,17 @@ fn engines_that_are_told_by_variables_hang_on_the_objects_that_set_them() {
     ] {
         assert_eq!(told(&tei(from.clone()), &maps()), expected, "{from}");
     }
+    let of = |image: &str| json!({"image": image, "args": ["--model=org/m"], "envFrom": [absent]});
+    for (image, expected) in [
+        (
+            "runpod/worker-v1-vllm:v2.7.0stable-cuda12.1.0",
+            "partial: ConfigMap default/absent",
+        ),
+        // vLLM itself reads a few (`VLLM_USE_V1`).
+        ("vllm/vllm-openai:v0.11.0", "partial: ConfigMap default/absent"),
+    ] {
+        assert_eq!(told(&of(image), &maps()), expected, "{image}");
+    }
 }
 
 #[test]

@@ -48,6 +48,10 @@ pub(super) fn variables(start: Start, context: &Context<'_>) -> Vec<(String, Str
     let Start::Wrapper(wrapper) = start else {
         return Vec::new();
     };
+    // They take any variable that is there when they start.
+    if matches!(wrapper, SAGEMAKER | RUNPOD) {
+        context.asks.set(true);
+    }
     let names = context.invocation.environment.variables().iter();
     let pair = |name: &str| -> Option<String> {
         match wrapper {

@@ -104,8 +104,8 @@ pub(super) struct Check {
 const EXPLAIN_READ: &str = "\
 READ (`resolvable` in JSON) says how much is known from the pod alone:
   full     every value
-  partial  a value is not known, or stands in another object (a ConfigMap, the InferenceService of a runtime) that can
-           change until the pod starts; `dependsOn` in JSON names it
+  partial  a value is not known, or stands in another object (a ConfigMap, the InferenceService of
+           a runtime) that can change until the pod starts; `dependsOn` in JSON names it
   none     neither the model nor an amount of memory is known";
 
 #[derive(Debug, Args)]

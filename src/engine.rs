@@ -15,6 +15,7 @@ use crate::workload::pod::{Container, Pod};
 mod annotations;
 pub mod argparse;
 mod arguments;
+mod dependence;
 mod djl;
 mod edit;
 mod fraction;
@@ -219,15 +220,15 @@ pub enum Starts {
     Unknown,
 }
 
-/// How much of the invocation could be read.
+/// How much of the invocation could be read from the pod alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Resolvable {
     /// All of it.
     Full,
-    /// All but some values.
+    /// Some value is not known, or stands outside the pod ([`Reading::depends_on`]) and can change until it starts.
     Partial,
-    /// Nothing.
+    /// Nothing that decides the memory: neither the model nor an amount.
     None,
 }
 
@@ -405,6 +406,10 @@ pub struct Reading {
     pub tensor_edit: Option<OptionEdit>,
     /// Where each value comes from, in the order in which to tell it; empty unless [`explain`] read it.
     pub provenance: Vec<Provenance>,
+    /// What stands outside the pod and decides a value or a word of the command line (`ConfigMap llm/settings`), in words;
+    /// also where it is known now. Empty unless [`explain`] read it. Secrets are never read, so a value that hangs on one
+    /// is unresolved instead.
+    pub depends_on: Vec<String>,
 }
 
 /// What the role of a container in its pod is.

@@ -221,11 +221,15 @@ pub fn read<'a>(
             None => opaque = Some("the image's entrypoint is not known".to_owned()),
         }
     }
+    let known = |word: Word<'a>| match &container.actions_of {
+        Some(runtime) if !names_only(&word.text) => unfilled(word, runtime),
+        _ => word,
+    };
     for (index, text) in command.iter().enumerate() {
-        words.push(environment.word(text, Item::Command(index)));
+        words.push(known(environment.word(text, Item::Command(index))));
     }
     for (index, text) in args.iter().enumerate() {
-        words.push(environment.word(text, Item::Args(index)));
+        words.push(known(environment.word(text, Item::Args(index))));
     }
     let mut runner = run::Runner::new(&environment, &files);
     runner.start(words, None);
@@ -246,21 +250,34 @@ pub fn read<'a>(
 }
 
 /// A word with an action of a template that only its controller evaluates is unknown from there on.
-fn unfilled<'a>(word: Word<'a>, made: &crate::workload::pod::Made) -> Word<'a> {
-    let Some(at) = word.text.find("{{").filter(|_| !made.template_of.is_empty()) else {
+fn unfilled<'a>(word: Word<'a>, template_of: &str) -> Word<'a> {
+    let Some(at) = word.text.find("{{").filter(|_| !template_of.is_empty()) else {
         return word;
     };
+    if matches!(word.certainty, Certainty::From(before) if before <= at) {
+        return word;
+    }
     let action = word.text.get(at..).unwrap_or_default();
     let end = action.find("}}").map_or(action.len(), |end| end + 2);
     let action = crate::finding::shortened(action.get(..end).unwrap_or_default(), LONGEST_ACTION);
     Word {
         certainty: Certainty::From(at),
         reason: Some(Cow::Owned(format!(
-            "the action {action} of {} is not evaluated",
-            made.template_of
+            "the action {action} of {template_of} is not evaluated"
         ))),
         ..word
     }
+}
+
+/// Whether all actions of a template stand for names of an object: these are one word whatever the object is, and no number
+/// that an option could take.
+fn names_only(text: &str) -> bool {
+    const NAMES: [&str; 4] = [".Name", ".Namespace", ".ObjectMeta.Name", ".ObjectMeta.Namespace"];
+    let mut actions = text.split("{{").skip(1);
+    actions.all(|rest| {
+        let action = rest.split_once("}}").map(|(action, _)| action.trim());
+        action.is_some_and(|action| NAMES.contains(&action))
+    })
 }
 
 /// Characters of an action that are told.
@@ -291,7 +308,7 @@ fn of_operator<'a>(
                 span: None,
                 ..environment.word(text, Item::Made(index, place))
             };
-            unfilled(word, made)
+            unfilled(word, &made.template_of)
         }));
         runner.start(words, None);
     }

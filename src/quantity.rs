@@ -84,12 +84,7 @@ impl Quantity {
     /// The quantity as bytes in MiB, rounded up (for what is asked); `None` where it is negative.
     #[must_use]
     pub fn mib_up(self) -> Option<Mib> {
-        let unit = NANO << 20;
-        let up = i128::from(self.nano % unit != 0);
-        u64::try_from(self.nano / unit + up)
-            .ok()
-            .filter(|_| self.nano >= 0)
-            .map(Mib::new)
+        self.up(NANO << 20).map(Mib::new)
     }
 
     /// The quantity as bytes in MiB, rounded down (for what is there); `None` where it is negative.
@@ -99,6 +94,25 @@ impl Quantity {
             .ok()
             .filter(|_| self.nano >= 0)
             .map(Mib::new)
+    }
+
+    /// The number in thousandths, rounded up; `None` where it is negative.
+    #[must_use]
+    pub fn thousandths_up(self) -> Option<u64> {
+        self.up(NANO / 1000)
+    }
+
+    /// The number in ones, rounded up; `None` where it is negative.
+    #[must_use]
+    pub fn ones_up(self) -> Option<u64> {
+        self.up(NANO)
+    }
+
+    fn up(self, unit: i128) -> Option<u64> {
+        let up = i128::from(self.nano % unit != 0);
+        u64::try_from(self.nano / unit + up)
+            .ok()
+            .filter(|_| self.nano >= 0)
     }
 
     /// Whether it is zero.

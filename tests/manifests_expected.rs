@@ -18,12 +18,19 @@ use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed, Trial};
 use serde_json::Value;
+use vramgate::document::GpuRequest;
 use vramgate::engine::{self, LookUp, Reading, Sources};
-use vramgate::workload::pod::Pod;
+use vramgate::workload::pod::{Container, Pod};
 use vramgate::workload::{Workload, WorkloadKind, template};
 
 /// Case, container and field where we read otherwise than the file says, and why.
 const OTHERWISE: &[(&str, &str, &str, &str)] = &[
+    (
+        "aibrix-trtllm-heredoc-sed-env",
+        "prefill",
+        "resolvable",
+        "the edit of the written file is plain text, so the pod alone says what the file holds in the end",
+    ),
     (
         "dra-mps-two-containers-pinned-limit",
         "mps-ctr0",
@@ -55,6 +62,18 @@ const OTHERWISE: &[(&str, &str, &str, &str)] = &[
         "its command line is whole and right, as in the other templates that the file says start",
     ),
     (
+        "kuberay-deepseek-serveconfig-string",
+        "ray-worker",
+        "resolvable",
+        "the pod carries no option of the engine; they stand in another field of the object, so it is not full",
+    ),
+    (
+        "llama-stack-ollama-serve-pull-run-wait",
+        "ollama-safety",
+        "resolvable",
+        "the invocation is whole; which devices a pod gets that asks for none is not part of it",
+    ),
+    (
         "llmd-requester-server-in-annotation",
         "inference-server",
         "engine",
@@ -65,6 +84,12 @@ const OTHERWISE: &[(&str, &str, &str, &str)] = &[
         "vllm",
         "pod",
         "a pod that stands in an annotation is judged when it is made",
+    ),
+    (
+        "podman-cdi-resource-name-equals-all",
+        "ollama",
+        "gpus_requested",
+        "the API server refuses the name of the resource, so it is no slot",
     ),
     (
         "silogen-ollama-built-at-start-amd",
@@ -143,6 +168,32 @@ fn expected_number(value: &Value) -> Option<f64> {
     value.as_f64()
 }
 
+/// Slots that a container asks for; claims, devices of other makers and shares of other schedulers are no slots.
+fn gpus(expected: &Value, container: &Container) -> Option<(&'static str, String)> {
+    let asked = &expected["gpus_requested"];
+    // Shorthands of operators and refused quantities stand with more words.
+    let name = asked["resource"]
+        .as_str()
+        .map(|name| match name.split_once(" (") {
+            Some((_, words)) => words.trim_end_matches(')').rsplit(' ').next().unwrap(),
+            None => name,
+        });
+    let count = match asked["count"].as_str() {
+        Some(words) => Value::from(words.split(' ').next().unwrap()),
+        None => asked["count"].clone(),
+    };
+    let want: Vec<_> = name
+        .filter(|name| name.starts_with("nvidia.com/"))
+        .map(|name| (name.to_owned(), count))
+        .into_iter()
+        .collect();
+    let got: Vec<_> = GpuRequest::of(container)
+        .into_iter()
+        .map(|request| (request.resource, serde_json::to_value(request.count).unwrap()))
+        .collect();
+    (want != got).then(|| ("gpus_requested", format!("wanted {want:?}, got {got:?}")))
+}
+
 fn differences(expected: &Value, reading: &Reading) -> Vec<(&'static str, String)> {
     let mut out = Vec::new();
     let mut check = |field, same: bool, want: &dyn std::fmt::Debug, got: &dyn std::fmt::Debug| {
@@ -158,6 +209,20 @@ fn differences(expected: &Value, reading: &Reading) -> Vec<(&'static str, String
             (Some(model), Some(path)) => model.split(' ').any(|word| word == path),
             _ => false,
         };
+    check(
+        "resolvable",
+        expected["resolvable"] == serde_json::to_value(reading.resolvable).unwrap(),
+        &expected["resolvable"],
+        &reading.resolvable,
+    );
+    // In words, and with more words where the model's files alone say it.
+    let quantization = text(&expected["quantization"]).filter(|words| !words.contains(" ("));
+    check(
+        "quantization",
+        quantization == reading.quantization,
+        &quantization,
+        &reading.quantization,
+    );
     check(
         "model",
         model == reading.model || in_words,
@@ -259,14 +324,15 @@ impl Manifest {
         let placed = engine::containers(&pod)
             .find(|placed| placed.container.name == name || name.starts_with('('))
             .unwrap();
-        let readings = engine::read(&pod, placed, &self.sources, &[]);
+        let readings = engine::explain(&pod, placed, &self.sources, &[]);
         let want = expected["engine"].as_str().unwrap();
         let Some(reading) = readings.iter().find(|reading| reading.engine.as_str() == want) else {
             let got: Vec<_> = readings.iter().map(|reading| reading.engine).collect();
             return vec![("engine", format!("wanted {want:?}, got {got:?}"))];
         };
+        let gpus = gpus(expected, placed.container);
         if want == "none" {
-            return Vec::new();
+            return gpus.into_iter().collect();
         }
         let mut reading = reading.clone();
         reading.parallelism.devices = readings
@@ -274,7 +340,7 @@ impl Manifest {
             .filter(|other| other.engine == reading.engine)
             .map(|reading| reading.parallelism.devices)
             .sum();
-        differences(expected, &reading)
+        gpus.into_iter().chain(differences(expected, &reading)).collect()
     }
 }
 

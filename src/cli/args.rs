@@ -105,7 +105,16 @@ pub(super) struct Check {
     pub(super) output: Output,
 }
 
+/// What the last column of `explain` says.
+const EXPLAIN_READ: &str = "\
+READ (`resolvable` in JSON) says how much is known from the pod alone:
+  full     every value
+  partial  a value is not known, or stands in another object (a ConfigMap, the InferenceService of
+           a runtime) that can change until the pod starts; `dependsOn` in JSON names it
+  none     neither the model nor an amount of memory is known";
+
 #[derive(Debug, Args)]
+#[command(after_help = EXPLAIN_READ)]
 pub(super) struct Explain {
     /// Manifests: files, folders or `-`. ConfigMaps among them are context
     #[arg(value_name = "FILE", required = true)]

@@ -216,6 +216,14 @@ fn notes(text: &mut String, container: &ExplainedContainer) {
         )));
         text.push('\n');
     }
+    if !container.depends_on.is_empty() {
+        text.push_str(&clean(&format!(
+            "    {}: values depend on {}, which can change until the pod starts",
+            container.name,
+            container.depends_on.join(" and on ")
+        )));
+        text.push('\n');
+    }
     for unresolved in &container.unresolved {
         text.push_str(&clean(&format!(
             "    {}: {}: {}",

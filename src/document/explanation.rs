@@ -150,7 +150,8 @@ pub struct ExplainedContainer {
     pub model_facts: Option<ModelFacts>,
     /// Whether the release accepts the command line.
     pub starts: Starts,
-    /// How much could be read.
+    /// How much could be read from the pod alone: `full`; `partial` where a value is not known, or stands in what
+    /// `dependsOn` names; `none` where neither the model nor an amount is known.
     pub resolvable: Resolvable,
     memory: Memory,
     parallelism: ParallelSizes,
@@ -167,6 +168,10 @@ pub struct ExplainedContainer {
     /// Where each value comes from, by the value's name; in JSON a map, absent where nothing is read.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "by_field")]
     pub provenance: Vec<Provenance>,
+    /// Objects outside the pod that decide a value or a word of the command line, in words, and can change until the pod
+    /// starts; absent in JSON where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<String>,
     /// What could not be read, and why.
     pub unresolved: Vec<Unresolved>,
     /// What to tell about the invocation by itself; paths are below the pod.
@@ -295,12 +300,13 @@ impl ExplainedContainer {
             resolvable: reading.resolvable,
             memory: reading.memory.into(),
             parallelism: ParallelSizes::of(reading.parallelism, reading.exact_sizes),
-            gpu: slots(placed.container),
+            gpu: GpuRequest::of(placed.container),
             max_model_len: reading.max_model_len.map(Integer),
             quantization: reading.quantization,
             dtype: reading.dtype,
             kv_cache_dtype: reading.kv_cache_dtype,
             provenance: reading.provenance,
+            depends_on: reading.depends_on,
             unresolved: reading.unresolved,
             findings: resources::findings(placed)
                 .into_iter()
@@ -310,7 +316,7 @@ impl ExplainedContainer {
     }
 
     fn without_engine(placed: Placed<'_>) -> Self {
-        let gpu = slots(placed.container);
+        let gpu = GpuRequest::of(placed.container);
         let asks = !gpu.is_empty();
         Self {
             name: placed.container.name.clone(),
@@ -342,6 +348,7 @@ impl ExplainedContainer {
             dtype: None,
             kv_cache_dtype: None,
             provenance: Vec::new(),
+            depends_on: Vec::new(),
             unresolved: Vec::new(),
             findings: resources::findings(placed),
         }
@@ -372,24 +379,27 @@ impl ExplainedContainer {
     }
 }
 
-/// The slots that a container asks for. Limits decide, as the API server sets the requests of an extended resource from
-/// them; a resource that stands in the requests alone is shown as well, though the API server refuses it.
-fn slots(container: &Container) -> Vec<GpuRequest> {
-    let resources = &container.resources;
-    let only_requested = resources
-        .requests
-        .iter()
-        .filter(|(name, _)| !resources.limits.contains_key(*name));
-    resources
-        .limits
-        .iter()
-        .chain(only_requested)
-        .filter(|(name, _)| is_slot_resource(name))
-        .map(|(name, quantity)| GpuRequest {
-            resource: name.clone(),
-            count: slot_count(&quantity.0),
-        })
-        .collect()
+impl GpuRequest {
+    /// The slots that a container asks for. Limits decide, as the API server sets the requests of an extended resource
+    /// from them; a resource that stands in the requests alone is shown as well, though the API server refuses it.
+    #[must_use]
+    pub fn of(container: &Container) -> Vec<Self> {
+        let resources = &container.resources;
+        let only_requested = resources
+            .requests
+            .iter()
+            .filter(|(name, _)| !resources.limits.contains_key(*name));
+        resources
+            .limits
+            .iter()
+            .chain(only_requested)
+            .filter(|(name, _)| is_slot_resource(name))
+            .map(|(name, quantity)| Self {
+                resource: name.clone(),
+                count: slot_count(&quantity.0),
+            })
+            .collect()
+    }
 }
 
 fn slot_count(text: &str) -> SlotCount {
@@ -447,6 +457,7 @@ mod tests {
             length_edit: None,
             tensor_edit: None,
             provenance: Vec::new(),
+            depends_on: Vec::new(),
         }
     }
 
@@ -512,7 +523,7 @@ mod tests {
         let both = container(json!({"resources": {
             "limits": {"nvidia.com/gpu": "2"}, "requests": {"nvidia.com/gpu": "1", "nvidia.com/mig-1g.10gb": "half"}}}));
         assert_eq!(
-            serde_json::to_value(slots(&both)).unwrap(),
+            serde_json::to_value(GpuRequest::of(&both)).unwrap(),
             json!([{"resource": "nvidia.com/gpu", "count": 2}, {"resource": "nvidia.com/mig-1g.10gb", "count": "half"}])
         );
     }

@@ -40,10 +40,15 @@ impl Reader for Ollama {
             other.words.get(2).filter(|_| asks)
         });
         reading.model = model.map(|model| model.text.clone().into_owned());
-        if let Some(model) = model {
-            reading
+        match model {
+            Some(model) => reading
                 .provenance
-                .extend(provenance::positional(context, "model", model));
+                .extend(provenance::positional(context, "model", model)),
+            None => plain::note(
+                &mut reading,
+                "model",
+                "models are loaded when clients ask for them".to_owned(),
+            ),
         }
         reading.max_model_len = match context.variable(command, "OLLAMA_CONTEXT_LENGTH") {
             Some(Ok(text)) => text.trim().parse().ok().filter(|length| *length != 0),

@@ -1,13 +1,14 @@
 //! Finds the engines of a container: by the programs that its invocation starts, else by its image.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::image::{self, Image};
 use super::reader::{Context, Reader};
 use super::{
     Engine, ImageRule, MemoryKind, MemorySource, Placed, Reading, Resolvable, Sources, Starts, Unresolved,
-    annotations, djl, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei,
+    annotations, dependence, djl, llama_cpp, lmdeploy, nim, ollama, other, provenance, ray, sglang, tei,
     tensorflow_serving, tensorrt_llm, tgi, triton, vllm,
 };
 use crate::finding::{Code, Finding};
@@ -41,22 +42,33 @@ const MOST_ENGINES: usize = 16;
 /// `rules` are what the policy says of images; the first that matches counts.
 #[must_use]
 pub fn read(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
-    readings(pod, placed, sources, rules, false)
+    read_once(pod, placed, sources, rules, false).readings
 }
 
-/// The same as [`read`], with [`Reading::provenance`] filled in.
+/// The same as [`read`], with [`Reading::provenance`] and [`Reading::depends_on`] filled in.
 #[must_use]
 pub fn explain(pod: &Pod, placed: Placed<'_>, sources: &dyn Sources, rules: &[ImageRule]) -> Vec<Reading> {
-    readings(pod, placed, sources, rules, true)
+    let mut read = read_once(pod, placed, sources, rules, true);
+    dependence::note(&mut read, pod, placed, sources, rules);
+    read.readings
 }
 
-fn readings(
+/// A container as it is read once.
+pub(super) struct Read {
+    pub(super) readings: Vec<Reading>,
+    /// The words of each engine's command.
+    pub(super) lines: Vec<dependence::Line>,
+    /// Whether an engine asks for variables that are not set.
+    pub(super) asks: bool,
+}
+
+pub(super) fn read_once(
     pod: &Pod,
     placed: Placed<'_>,
     sources: &dyn Sources,
     rules: &[ImageRule],
     explains: bool,
-) -> Vec<Reading> {
+) -> Read {
     let container = placed.container;
     let image = Image::parse(&container.image);
     let rule = rules.iter().find(|rule| {
@@ -103,8 +115,10 @@ fn readings(
         sources,
         rule,
         explains,
+        asks: Cell::new(false),
     };
     let mut readings = Vec::with_capacity(1);
+    let mut lines = Vec::new();
     for command in &invocation.commands {
         if let Some((reader, first)) = reader_of(command) {
             let before = readings.len();
@@ -113,11 +127,16 @@ fn readings(
             for reading in readings.iter_mut().skip(before) {
                 reading.limits.clone_from(&limits);
             }
+            lines.push(dependence::line(command));
             if readings.len() > MOST_ENGINES {
                 let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
                 let mut reading = unknown(&context, reason);
                 reading.limits = context.limits(&Command::default());
-                return vec![reading];
+                return Read {
+                    readings: vec![reading],
+                    lines: Vec::new(),
+                    asks: false,
+                };
             }
         }
     }
@@ -144,10 +163,20 @@ fn readings(
             doubt.note(reading);
         }
     }
+    for reading in &mut readings {
+        dependence::without_actions(&context, reading);
+        if dependence::is_blind(&context, reading) {
+            reading.resolvable = Resolvable::None;
+        }
+    }
     if explains {
         readings.iter_mut().for_each(provenance::complete);
     }
-    readings
+    Read {
+        readings,
+        lines,
+        asks: context.asks.get(),
+    }
 }
 
 /// What is assumed of a container whose arguments are not those of a known entrypoint.
@@ -257,26 +286,26 @@ fn has_vllm_options(container: &Container) -> bool {
 /// Names of the ConfigMaps of the pod's namespace that its containers' readings could use.
 #[must_use]
 pub fn config_maps(pod: &Pod) -> BTreeSet<String> {
-    let mut names = BTreeSet::new();
-    for placed in super::containers(pod) {
-        let container = placed.container;
-        for variable in &container.env {
-            if let Some(key) = variable
-                .value_from
-                .as_ref()
-                .and_then(|source| source.config_map_key_ref.as_ref())
-            {
-                names.insert(key.name.clone());
-            }
-        }
-        for from in &container.env_from {
-            if let Some(map) = &from.config_map_ref {
-                names.insert(map.name.clone());
-            }
-        }
-        names.extend(files::config_maps(pod, container).map(str::to_owned));
-    }
-    names
+    super::containers(pod)
+        .flat_map(|placed| config_maps_of(pod, placed.container))
+        .collect()
+}
+
+/// The same of one container.
+pub(super) fn config_maps_of(pod: &Pod, container: &Container) -> BTreeSet<String> {
+    let of_variables = container.env.iter().filter_map(|variable| {
+        let key = variable.value_from.as_ref()?.config_map_key_ref.as_ref()?;
+        Some(key.name.as_str())
+    });
+    let whole = container
+        .env_from
+        .iter()
+        .filter_map(|from| Some(from.config_map_ref.as_ref()?.name.as_str()));
+    of_variables
+        .chain(whole)
+        .chain(files::config_maps(pod, container))
+        .map(str::to_owned)
+        .collect()
 }
 
 fn reader_of(command: &Command<'_>) -> Option<(&'static dyn Reader, usize)> {

@@ -1,6 +1,7 @@
 //! What every engine's module offers: to recognise the engine by image and program, and to read its command line.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 
 use super::image::Image;
 use super::{
@@ -26,6 +27,8 @@ pub(super) struct Context<'c> {
     pub(super) rule: Option<&'c ImageRule>,
     /// Whether it is asked where each value comes from.
     pub(super) explains: bool,
+    /// Whether a variable was asked for that is not set.
+    pub(super) asks: Cell<bool>,
 }
 
 /// One engine.
@@ -90,6 +93,7 @@ impl<'c> Context<'c> {
             length_edit: None,
             tensor_edit: None,
             provenance: Vec::new(),
+            depends_on: Vec::new(),
         }
     }
 
@@ -279,7 +283,11 @@ impl<'c> Context<'c> {
                     .ok_or_else(|| format!("{name} is known only when the script runs")),
             );
         }
-        let variable = self.invocation.environment.get(name)?;
+        let Some(variable) = self.invocation.environment.get(name) else {
+            // Every engine sees the devices that the device plugin names, and hardly anybody else names them.
+            self.asks.set(self.asks.get() || name != "CUDA_VISIBLE_DEVICES");
+            return None;
+        };
         Some(
             variable
                 .value

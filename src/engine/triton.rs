@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use super::image::Image;
 use super::provenance::plain as provenance;
 use super::reader::{Context, Reader};
-use super::{Engine, MemoryKind, Parallelism, Reading};
+use super::{Engine, MemoryKind, Parallelism, Reading, Resolvable};
 use crate::finding::Code;
 use crate::invocation::prefix::{Program, base_name};
 use crate::invocation::{Certainty, Command, Word};
@@ -61,7 +61,7 @@ impl Reader for Triton {
             Some(_) => "no ConfigMap holds it".to_owned(),
             None => "its place is not known".to_owned(),
         };
-        backend::unknown(&mut reading, &reason);
+        unknown(&mut reading, words, &reason);
         context.finish(command, reading)
     }
 
@@ -103,7 +103,7 @@ impl Reader for Triton {
         }
         if let Some(reason) = &unread {
             let mut reading = whole(context, words);
-            backend::unknown(&mut reading, reason);
+            unknown(&mut reading, words, reason);
             readings.push(context.finish(command, reading));
         } else if readings.is_empty() {
             // No model takes anything of a device.
@@ -193,6 +193,21 @@ fn ranks_of_mpi(context: &Context<'_>) -> u32 {
     count.unwrap_or(1).max(servers)
 }
 
+/// Whether a launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
+fn is_of_group(words: &[Word<'_>]) -> bool {
+    let role = words.first();
+    role.is_some_and(|word| matches!(&*word.text, "leader" | "worker"))
+}
+
+/// Models of which nothing is known, where the launcher may still say over how many devices they are spread.
+fn unknown(reading: &mut Reading, words: &[Word<'_>], reason: &str) {
+    backend::unknown(reading, reason);
+    let sizes = reading.parallelism;
+    if is_of_group(words) || sizes.tensor.saturating_mul(sizes.pipeline) > 1 {
+        reading.resolvable = Resolvable::Partial;
+    }
+}
+
 /// The server as a whole.
 fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
     let mut reading = context.blank(Engine::Triton, MemoryKind::Unknown);
@@ -212,10 +227,7 @@ fn whole(context: &Context<'_>, words: &[Word<'_>]) -> Reading {
         .saturating_mul(pipeline)
         .max(world)
         .max(ranks_of_mpi(context));
-    // The launcher spreads its ranks over the pods of a group; a worker of one has no sizes of its own.
-    let group = words
-        .first()
-        .is_some_and(|word| matches!(&*word.text, "leader" | "worker"));
+    let group = is_of_group(words);
     let slots = context.slots().unwrap_or(1);
     reading.parallelism = Parallelism {
         tensor,

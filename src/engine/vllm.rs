@@ -43,7 +43,6 @@ impl Reader for Vllm {
         let words: &[&str] = match version_of(image) {
             _ if wrapped.is_some() => wrapped.unwrap_or_default(),
             _ if runs_its_arguments(image) => &[RUNS_ARGUMENTS],
-            _ if is_of_aws(image) => &["python3", "-m", "vllm.entrypoints.openai.api_server"],
             Some(version) if version < SERVE_IMAGE => {
                 &["python3", "-m", "vllm.entrypoints.openai.api_server"]
             }
@@ -113,6 +112,7 @@ impl Start {
             Program::PythonFile(path) if path.ends_with("vllm/inference_api.py") => {
                 Some(Self::Wrapper(wrapper::KAITO))
             }
+            Program::Module(wrapper::FASTCHAT) => Some(Self::Wrapper(wrapper::FASTCHAT)),
             Program::Module("huggingfaceserver") => Some(Self::Wrapper(wrapper::HUGGINGFACE)),
             Program::Binary(wrapper::RUNPOD) => Some(Self::Wrapper(wrapper::RUNPOD)),
             Program::Binary(wrapper::SAGEMAKER) => Some(Self::Wrapper(wrapper::SAGEMAKER)),
@@ -126,7 +126,9 @@ impl Start {
     }
 }
 
-/// Images whose entrypoint is the server: the project's own and those that vendors build from its Dockerfile.
+/// Images whose entrypoint is the server: the project's own and those that vendors build from its Dockerfile, or on top of
+/// its image as AWS does for its Deep Learning Containers (`vllm/x86_64` of aws/deep-learning-containers: the module in old
+/// releases, `vllm serve` in new ones).
 fn is_server_image(image: &Image<'_>) -> bool {
     let name = image.name();
     let llm_d = ["llm-d", "llm-d-cuda", "llm-d-rocm", "llm-d-xpu", "llm-d-cpu"].contains(&name);
@@ -146,15 +148,6 @@ fn runs_its_arguments(image: &Image<'_>) -> bool {
         "rocm" => !name.starts_with("vllm-openai"),
         _ => name == "vllm-tpu",
     }
-}
-
-/// AWS' Deep Learning Containers (`vllm:0.11.2-gpu-py312-…-ec2`), which start the module in every release
-/// (`vllm/build_artifacts/dockerd_entrypoint.sh` of their repository).
-fn is_of_aws(image: &Image<'_>) -> bool {
-    image.name() == "vllm"
-        && image
-            .tag
-            .is_some_and(|tag| tag.contains("-gpu-py3") || tag.contains("-cpu-py3"))
 }
 
 /// The release that an image's tag names. Only tags of images that are called after vLLM count, and those that name

@@ -7,8 +7,10 @@ use std::collections::HashMap;
 use super::reason::{brief, brief_owned};
 use super::{Certainty, Item, Word};
 use crate::engine::{LookUp, Sources};
-use crate::workload::pod::{Container, EnvVarSource, Pod};
+use crate::workload::pod::{Container, Pod};
 use crate::workload::template::groups;
+
+mod source;
 
 /// Bytes of values that are put in place of names for one container, all in all; each step could double them. What is
 /// searched for a name counts too.
@@ -108,9 +110,21 @@ impl<'a> Environment<'a> {
                 )));
             }
         }
+        let told = environment.group[0].is_some();
         for (index, variable) in container.env.iter().enumerate() {
+            if told && LWS.contains(&&*variable.name) {
+                continue;
+            }
             let value = match (&variable.value, &variable.value_from) {
-                (_, Some(source)) => value_from(pod, namespace, source, sources),
+                (_, Some(source)) => source::value(pod, container, namespace, source, sources),
+                (Some(text), None)
+                    if let Some(runtime) = container.actions_of.as_ref().filter(|_| text.contains("{{")) =>
+                {
+                    Err(Some(format!(
+                        "the action in {} of {runtime} is not evaluated",
+                        variable.name
+                    )))
+                }
                 (Some(text), None) => match environment.expand(text) {
                     (text, None) => Ok(text),
                     (_, Some((_, reason))) => Err(Some(reason.into_owned())),
@@ -278,6 +292,10 @@ pub(crate) fn namespace(pod: &Pod) -> &str {
     }
 }
 
+/// Variables that the LeaderWorkerSet controller sets in every container of a group's pod; one of that name in the
+/// container is dropped (`AddLWSVariables` in `pkg/utils/pod/pod_utils.go` of kubernetes-sigs/lws).
+const LWS: [&str; 3] = ["LWS_LEADER_ADDRESS", "LWS_GROUP_SIZE", "LWS_WORKER_INDEX"];
+
 /// Who adds a variable that the container itself does not have.
 fn injected(name: &str) -> Option<&'static str> {
     if name.starts_with("LWS_") {
@@ -289,60 +307,4 @@ fn injected(name: &str) -> Option<&'static str> {
     } else {
         None
     }
-}
-
-/// `Err(None)`: the variable is not set at all.
-fn value_from<'a>(
-    pod: &'a Pod,
-    namespace: &str,
-    source: &'a EnvVarSource,
-    sources: &'a dyn Sources,
-) -> Result<Cow<'a, str>, Option<String>> {
-    if let Some(reason) = &source.unread {
-        return Err(Some(reason.clone()));
-    }
-    if let Some(key) = &source.config_map_key_ref {
-        return match sources.config_map(namespace, &key.name) {
-            LookUp::Found(data) => match data.get(&key.key) {
-                Some(value) => Ok(Cow::Borrowed(value)),
-                None if key.optional => Err(None),
-                None => Err(Some(format!(
-                    "ConfigMap {namespace}/{} has no key {}",
-                    key.name, key.key
-                ))),
-            },
-            LookUp::Missing if key.optional => Err(None),
-            LookUp::Missing => Err(Some(format!("ConfigMap {namespace}/{} does not exist", key.name))),
-            LookUp::NotRead(why) => Err(Some(format!(
-                "ConfigMap {namespace}/{} was not read: {why}",
-                key.name
-            ))),
-        };
-    }
-    if let Some(key) = &source.secret_key_ref {
-        return Err(Some(format!("Secret {namespace}/{} is never read", key.name)));
-    }
-    if let Some(field) = &source.field_ref {
-        let metadata = &pod.metadata;
-        let entry = |map: &'a std::collections::BTreeMap<String, String>, prefix: &str| {
-            let key = field.field_path.strip_prefix(prefix)?.strip_suffix("']")?;
-            map.get(key).map(|value| Cow::Borrowed(value.as_str()))
-        };
-        return match field.field_path.as_str() {
-            "metadata.name" if !metadata.name.is_empty() => Ok(Cow::Borrowed(&metadata.name)),
-            "metadata.namespace" if !metadata.namespace.is_empty() => Ok(Cow::Borrowed(&metadata.namespace)),
-            path => entry(&metadata.labels, "metadata.labels['")
-                .or_else(|| entry(&metadata.annotations, "metadata.annotations['"))
-                .ok_or_else(|| Some(format!("the field {path} is not known before the pod runs"))),
-        };
-    }
-    if let Some(resource) = &source.resource_field_ref {
-        return Err(Some(format!(
-            "the resource field {} is filled in by the kubelet",
-            resource.resource
-        )));
-    }
-    Err(Some(
-        "the source of the value is of a kind that is not read".to_owned(),
-    ))
 }

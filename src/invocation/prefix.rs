@@ -197,6 +197,8 @@ mod tests {
             "numactl -N 0 -m 0 vllm serve m",
             "numactl --cpunodebind=0 vllm serve m",
             "/usr/bin/tini -g -- vllm serve m",
+            "dumb-init --rewrite 15:2 -- vllm serve m",
+            "dumb-init -v vllm serve m",
             "nice -n 5 timeout -k 5 1h vllm serve m",
             "env -u X nohup vllm serve m",
             "uv run vllm serve m",

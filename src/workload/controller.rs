@@ -175,6 +175,8 @@ impl Workload {
         let replicas = made.spec.plan();
         let mut pod = made.spec.into_template().ok_or_else(|| without_template(path))?;
         pod.metadata.namespace.clone_from(&object.namespace);
+        // A controller gives each pod a name of its own.
+        pod.metadata.name.clear();
         Ok(Self {
             object,
             kind,

@@ -237,6 +237,10 @@ pub struct Container {
     /// where it does not. Never part of a pod itself.
     #[serde(skip)]
     pub spread_over: u32,
+    /// The serving runtime that the container stands in, where `{{…}}` is an action that KServe evaluates for each
+    /// InferenceService. Never part of a pod itself.
+    #[serde(skip)]
+    pub actions_of: Option<String>,
 }
 
 /// The command lines that an operator gives a container.
@@ -321,6 +325,8 @@ pub struct ResourceFieldRef {
     /// The resource.
     #[serde(deserialize_with = "as_absent")]
     pub resource: String,
+    /// The unit in which the value is given; one where absent or zero.
+    pub divisor: Option<QuantityText>,
 }
 
 /// One entry of `envFrom`.

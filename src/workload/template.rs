@@ -129,8 +129,19 @@ pub fn templates_on(object: &Value, bases: &Bases) -> Result<(ObjectRef, Vec<Tem
             }
         }
     }
+    if group == "serving.kserve.io" && matches!(&*reference.kind, "ServingRuntime" | "ClusterServingRuntime")
+    {
+        for container in found
+            .iter_mut()
+            .flat_map(|template| &mut template.pod.spec.containers)
+        {
+            container.actions_of = Some(format!("{} {}", reference.kind, reference.name));
+        }
+    }
     for template in &mut found {
         template.pod.metadata.namespace.clone_from(&reference.namespace);
+        // A controller gives each pod a name of its own.
+        template.pod.metadata.name.clear();
         let list = FieldPath::new("spec").field("containers");
         for (index, container) in template.pod.spec.containers.iter().enumerate() {
             if let Some(made) = &container.made {

@@ -8,6 +8,7 @@ use super::{Maps, name, pod, read};
 
 mod djl;
 mod dynamo;
+mod fastchat;
 mod frameworks;
 mod kaito;
 mod kserve;

@@ -1,7 +1,7 @@
 //! Groups of pods: LeaderWorkerSet and the kinds that build on it, roles, nodes of one engine.
 
 use serde_json::{Value, json};
-use vramgate::workload::template;
+use vramgate::workload::{Workload, template};
 
 use super::{Maps, lines, read};
 
@@ -49,6 +49,40 @@ fn the_size_of_the_group_is_known_from_its_object() {
     assert_eq!(
         templates("leaderworkerset.x-k8s.io/v1 LeaderWorkerSet", spec),
         ["spec.leaderWorkerTemplate.workerTemplate x4: vllm m 0.9 default 1/1/16=4 yes"]
+    );
+}
+
+#[test]
+fn the_controller_replaces_variables_of_its_names() {
+    let line = "exec vllm serve m -pp $LWS_GROUP_SIZE --nnodes $LWS_GROUP_SIZE --node-rank $LWS_WORKER_INDEX";
+    let mut pod = pod_of(VLLM, line, 8);
+    pod["spec"]["containers"][0]["env"] =
+        json!([{"name": "LWS_GROUP_SIZE", "value": "7"}, {"name": "LWS_WORKER_INDEX", "value": "1"}]);
+    let spec = json!({"leaderWorkerTemplate": {"size": 2, "leaderTemplate": pod, "workerTemplate": pod_of(VLLM, line, 8)}});
+    let read = templates("leaderworkerset.x-k8s.io/v1 LeaderWorkerSet", spec);
+    assert_eq!(
+        read[0],
+        "spec.leaderWorkerTemplate.leaderTemplate x1: vllm m 0.9 default 1/2/1=1 yes"
+    );
+}
+
+#[test]
+fn the_name_in_a_template_is_not_the_name_of_its_pods() {
+    let mut pod = pod_of(VLLM, "exec vllm serve \"$NAME\"", 1);
+    pod["metadata"] = json!({"name": "written"});
+    pod["spec"]["containers"][0]["env"] =
+        json!([{"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]);
+    let spec = json!({"leaderWorkerTemplate": {"size": 1, "workerTemplate": pod}});
+    assert_eq!(
+        templates("leaderworkerset.x-k8s.io/v1 LeaderWorkerSet", spec),
+        ["spec.leaderWorkerTemplate.workerTemplate x1: vllm - 0.9 default 1/1/1=1 yes"]
+    );
+    let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"},
+        "spec": {"selector": {}, "template": pod}});
+    let workload = Workload::read(&deployment).unwrap().unwrap();
+    assert_eq!(
+        lines(&read(&workload.pod, &Maps::default())),
+        ["vllm - 0.9 default 1/1/1=1 yes"]
     );
 }
 
@@ -143,9 +177,17 @@ fn an_engine_of_dynamo_spans_nodes() {
         (
             service(
                 exec("dynamo.vllm"),
-                json!(["--model=m", "--tensor-parallel-size=16"]),
+                json!(["--model=m", "--tensor-parallel-size", "16"]),
             ),
             "vllm m 0.92 default 16/1/1=8 yes",
+        ),
+        // The operator does not see a size behind an equals sign, and leaves all ranks to each pod.
+        (
+            service(
+                exec("dynamo.vllm"),
+                json!(["--model=m", "--tensor-parallel-size=16"]),
+            ),
+            "vllm m 0.92 default 16/1/1=16 unknown",
         ),
         (
             service(

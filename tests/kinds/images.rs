@@ -119,12 +119,12 @@ fn images_that_run_their_arguments_are_told_from_servers() {
 }
 
 #[test]
-fn the_entrypoint_of_aws_is_the_module() {
-    let reading = &readings(
-        "account.example/vllm:0.19.0-gpu-py312-cu129-ubuntu22.04-ec2",
-        &["--model=m"],
-    )[0];
-    assert_eq!(reading.command.as_deref(), Some("api-server"));
+fn images_of_aws_start_what_the_release_below_them_starts() {
+    for (release, command) in [("0.9.2", "api-server"), ("0.19.0", "serve")] {
+        let image = format!("account.example/vllm:{release}-gpu-py312-cu129-ubuntu22.04-ec2");
+        let reading = &readings(&image, &["--model=m"])[0];
+        assert_eq!(reading.command.as_deref(), Some(command), "{release}");
+    }
     let env = json!([{"name": "SM_VLLM_MODEL", "value": "m"}]);
     let image = "account.example/vllm:0.19.0-gpu-py312-cu129-ubuntu22.04-sagemaker";
     let container: Value = json!({"image": image, "env": env});

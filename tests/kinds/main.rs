@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
 
+mod dependence;
 mod engines;
 mod forms;
 mod groups;

@@ -53,7 +53,10 @@ fn described(context: &Context<'_>, index: usize) -> Option<(String, FieldPath, 
                 .value
                 .as_deref()
                 .and_then(|text| through(context, text, false));
-            let source = map.or(secret).or(field).or(others);
+            let resource = from
+                .and_then(|from| from.resource_field_ref.as_ref())
+                .map(|reference| format!("the resource {}", reference.resource));
+            let source = map.or(secret).or(field).or(resource).or(others);
             (context.path.field("env").index(at), source)
         }
         VariableOrigin::EnvFrom(at) => {

@@ -24,6 +24,10 @@ pub(in crate::engine) const NIM: &str = "nim-serve";
 /// DJL Serving, whose words are put together before.
 pub(in crate::engine) const DJL: &str = "DJL-Serving";
 
+/// FastChat's worker, which hands its command line to vLLM's `AsyncEngineArgs`
+/// (`fastchat/serve/vllm_worker.py` of lm-sys/FastChat).
+pub(super) const FASTCHAT: &str = "fastchat.serve.vllm_worker";
+
 /// Images of these projects, and what they start.
 pub(super) fn entrypoint(image: &Image<'_>) -> Option<&'static [&'static str]> {
     let name = image.name();
@@ -44,6 +48,10 @@ pub(super) fn variables(start: Start, context: &Context<'_>) -> Vec<(String, Str
     let Start::Wrapper(wrapper) = start else {
         return Vec::new();
     };
+    // They take any variable that is there when they start.
+    if matches!(wrapper, SAGEMAKER | RUNPOD) {
+        context.asks.set(true);
+    }
     let names = context.invocation.environment.variables().iter();
     let pair = |name: &str| -> Option<String> {
         match wrapper {
@@ -101,6 +109,7 @@ pub(super) fn words<'w>(start: Start, context: &Context<'w>, words: &[Word<'w>])
     match start {
         Start::Wrapper(HUGGINGFACE) => Some(known_only(words)),
         Start::Wrapper(KAITO) => kaito(context, words),
+        Start::Wrapper(FASTCHAT) => Some(fastchat(words)),
         Start::Wrapper(RUNPOD) => {
             let environment = &context.invocation.environment;
             let index = environment.position("VLLM_EXTRA_ARGS")?;
@@ -218,6 +227,54 @@ fn known_only<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
         Some(model) => kept.insert(0, model),
         None if unknown => {}
         None => kept.insert(0, owned("--model=/mnt/models".to_owned())),
+    }
+    kept
+}
+
+/// Its own `--model-path` and, beyond one, `--num-gpus` take the place of vLLM's `--model` and `--tensor-parallel-size`,
+/// wherever they stand.
+fn fastchat<'w>(words: &[Word<'w>]) -> Vec<Word<'w>> {
+    const OWN: [(&str, &str); 2] = [
+        ("--model-path", "--model"),
+        ("--num-gpus", "--tensor-parallel-size"),
+    ];
+    let mut kept = Vec::with_capacity(words.len());
+    let mut last: [Vec<Word<'w>>; 2] = [Vec::new(), Vec::new()];
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let name = word.text.split('=').next().unwrap_or_default();
+        let Some(place) = OWN.iter().position(|(own, _)| *own == name) else {
+            kept.push(word.clone());
+            continue;
+        };
+        let option = OWN[place].1;
+        last[place] = if let Some((_, value)) = word.text.split_once('=') {
+            vec![Word {
+                text: Cow::Owned(format!("{option}={value}")),
+                certainty: match word.certainty {
+                    Certainty::From(at) => Certainty::From((at + option.len()).saturating_sub(name.len())),
+                    other => other,
+                },
+                span: None,
+                ..word.clone()
+            }]
+        } else {
+            let named = Word {
+                text: Cow::Borrowed(option),
+                span: None,
+                ..word.clone()
+            };
+            std::iter::once(named).chain(words.next().cloned()).collect()
+        };
+    }
+    let [model, ranks] = last;
+    kept.extend(model);
+    // One is its default, and leaves vLLM's own option as it is.
+    let one = ranks.last().is_some_and(|word| {
+        word.certainty == Certainty::Known && matches!(&*word.text, "1" | "--tensor-parallel-size=1")
+    });
+    if !one {
+        kept.extend(ranks);
     }
     kept
 }

@@ -122,7 +122,7 @@ pub(super) const WRAPPERS: &[Wrapper] = &[
     ),
     // The first process of a container.
     plain("tini", "pe"),
-    plain("dumb-init", "r"),
+    wrapper("dumb-init", "r", &["rewrite"], Behind::Words(0)),
     plain("catatonit", ""),
     plain("with-contenv", ""),
     plain("kubexit", ""),

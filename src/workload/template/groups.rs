@@ -8,8 +8,8 @@ use super::super::controller::Malformed;
 use super::{Scale, Surge, Template, count};
 use crate::finding::FieldPath;
 
-/// Under this annotation the LeaderWorkerSet controller tells each pod the size of its group, and sets `LWS_GROUP_SIZE`
-/// (`pkg/webhooks/pod_webhook.go` of kubernetes-sigs/lws).
+/// Under this annotation the LeaderWorkerSet controller tells each pod the size of its group, and sets `LWS_GROUP_SIZE` from
+/// it (`AddLWSVariables` in `pkg/utils/pod/pod_utils.go` of kubernetes-sigs/lws).
 pub(crate) const GROUP_SIZE: &str = "leaderworkerset.sigs.k8s.io/size";
 /// Under this label it tells each pod its place, and sets `LWS_WORKER_INDEX`; the leader's is 0.
 pub(crate) const WORKER_INDEX: &str = "leaderworkerset.sigs.k8s.io/worker-index";

@@ -51,9 +51,33 @@ fn ranks_are_spread_over_the_nodes_of_a_service() {
     }
     // More than all nodes have.
     let service = json!({"multinode": {"nodeCount": 2}, "resources": {"limits": {"gpu": "2"}}, "extraPodSpec": {"mainContainer": {
-        "image": "registry.example/runtime:1", "command": ["python3", "-m", "dynamo.vllm", "--model", "m", "-tp", "8"]}}});
+        "image": "registry.example/runtime:1", "command": ["python3", "-m", "dynamo.vllm"], "args": ["--model", "m", "--tensor-parallel-size", "8"]}}});
     let found = templates(&graph(service), &Maps::default());
     assert!(found[0].contains("8/1/1=4 starts=unknown"), "{found:?}");
+    // The operator sees neither short names nor the words of the command.
+    for (command, args) in [
+        (
+            &["python3", "-m", "dynamo.vllm"][..],
+            &["--model", "m", "-tp", "8"][..],
+        ),
+        (
+            &[
+                "python3",
+                "-m",
+                "dynamo.vllm",
+                "--model",
+                "m",
+                "--tensor-parallel-size",
+                "8",
+            ],
+            &[],
+        ),
+    ] {
+        let service = json!({"multinode": {"nodeCount": 2}, "resources": {"limits": {"gpu": "4"}}, "extraPodSpec": {"mainContainer": {
+            "image": "registry.example/runtime:1", "command": command, "args": args}}});
+        let found = templates(&graph(service), &Maps::default());
+        assert!(found[0].contains("8/1/1=8 starts=unknown"), "{found:?}");
+    }
 }
 
 #[test]
@@ -75,7 +99,7 @@ fn components_hold_the_templates_of_their_pods() {
                 {"name": "main", "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1"}]}}},
             {"name": "Worker", "type": "worker", "replicas": 2, "multinode": {"nodeCount": 2}, "podTemplate": {"spec": {
                 "containers": [{"name": "main", "image": "nvcr.io/nvidia/ai-dynamo/vllm-runtime:1.3.1", "resources": gpus(2),
-                    "command": ["python3", "-m", "dynamo.vllm"], "args": ["--model", "m", "-tp", "4"]}]}}}]}});
+                    "command": ["python3", "-m", "dynamo.vllm"], "args": ["--model", "m", "--tensor-parallel-size", "4"]}]}}}]}});
     assert_eq!(
         templates(&object, &Maps::default()),
         [

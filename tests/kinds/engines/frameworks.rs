@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Maps, check, gpus, templates};
+use super::{Maps, check, env, gpus, templates};
 
 fn trained(command: &[&str]) -> Value {
     json!({"image": "registry.example/train:1", "command": command})
@@ -68,6 +68,38 @@ fn images_called_after_a_framework_are_known() {
         check(
             json!({"image": image, "command": ["python", "train.py"], "resources": gpus(1)}),
             &format!("{engine} 1/1/1=1"),
+        );
+    }
+}
+
+#[test]
+fn variables_name_the_framework_where_nothing_else_does() {
+    for (variable, value, expected) in [
+        (
+            "XLA_PYTHON_CLIENT_MEM_FRACTION",
+            "0.4",
+            "jax - of-total 0.4 env 1/1/1=1",
+        ),
+        (
+            "XLA_PYTHON_CLIENT_PREALLOCATE",
+            "false",
+            "jax - uncapped - engine-auto 1/1/1=1",
+        ),
+        (
+            "TF_FORCE_GPU_ALLOW_GROWTH",
+            "true",
+            "tensorflow - uncapped - engine-auto 1/1/1=1",
+        ),
+        (
+            "PYTORCH_CUDA_ALLOC_CONF",
+            "expandable_segments:True",
+            "pytorch - uncapped - engine-auto 1/1/1=1",
+        ),
+    ] {
+        check(
+            json!({"image": "registry.example/train:1", "command": ["python", "train.py"], "env": env(&[(variable, value)]),
+                "resources": gpus(1)}),
+            expected,
         );
     }
 }

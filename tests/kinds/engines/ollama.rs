@@ -16,7 +16,8 @@ fn variables_say_length_and_cache() {
         "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}]});
     let reading = &super::read(&super::pod(&secret), &super::Maps::default())[0];
     assert_eq!(reading.kv_cache_dtype, None);
-    assert_eq!(reading.unresolved[0].field, "OLLAMA_KV_CACHE_TYPE");
+    let fields: Vec<&str> = reading.unresolved.iter().map(|one| one.field.as_str()).collect();
+    assert_eq!(fields, ["model", "OLLAMA_KV_CACHE_TYPE"]);
 }
 
 #[test]

@@ -14,7 +14,8 @@ const MODULES: [(&str, bool); 2] = [("dynamo.vllm", false), ("dynamo.sglang", tr
 /// operator writes nothing into the line, MPI or Ray spreads the ranks over the pods.
 ///
 /// Source: `backend_vllm.go`, `backend_sglang.go` and `backend_trtllm.go` in `deploy/operator/internal/dynamo` of
-/// ai-dynamo/dynamo.
+/// ai-dynamo/dynamo. By an annotation, and in pods of old operators, vLLM's ranks are spread by Ray instead; the devices of
+/// a pod are the same.
 pub(super) fn spread(container: &mut Container, nodes: u32, at: &FieldPath) {
     if nodes <= 1 {
         return;
@@ -24,12 +25,24 @@ pub(super) fn spread(container: &mut Container, nodes: u32, at: &FieldPath) {
         Some(made) => made.clone(),
         None => written(container, at),
     };
-    let is_told = made.commands.first_mut().and_then(|words| {
-        MODULES.into_iter().find_map(|(module, always)| {
-            let flags = flags(words, nodes, devices, always)?;
-            insert(words, module, &flags)
-        })
+    let args = match &container.made {
+        Some(made) => made.commands.concat(),
+        None => container.args.clone().unwrap_or_default(),
+    };
+    let words = made.commands.first_mut();
+    let module = MODULES.into_iter().find(|(module, _)| {
+        words
+            .as_ref()
+            .is_some_and(|words| starts(words, module).is_some())
     });
+    let is_told = match (words, module) {
+        (Some(words), Some((module, always))) => match flags(&args, nodes, devices, always) {
+            Some(flags) => insert(words, module, &flags),
+            // It fits one node, or the operator does not see its size: nothing spreads it.
+            None => return,
+        },
+        _ => None,
+    };
     match is_told {
         Some((place, added)) => {
             made.origins = std::mem::take(&mut made.origins)
@@ -67,23 +80,21 @@ fn written(container: &Container, at: &FieldPath) -> Made {
 
 /// Options for an engine whose ranks do not fit the devices of one node: those of a node of many where its ranks are one
 /// group, and the replicas of this node where they are several.
-fn flags(words: &[String], nodes: u32, devices: u32, always: bool) -> Option<String> {
+fn flags(args: &[String], nodes: u32, devices: u32, always: bool) -> Option<String> {
     let spread = format!("--nnodes {nodes} --node-rank 0");
     if always {
         return Some(spread);
     }
-    let written: Vec<&str> = words.iter().flat_map(|word| word.split_whitespace()).collect();
-    // The operator knows the long names only.
+    if devices == 0 {
+        return None;
+    }
+    let written: Vec<&str> = args.iter().flat_map(|word| word.split_whitespace()).collect();
+    // The operator knows the long names only, in the arguments alone, with the value as the next word.
     let size = |name: &str| {
-        let value = written.iter().enumerate().find_map(|(index, word)| {
-            let rest = word.strip_prefix(name)?;
-            match rest.strip_prefix('=') {
-                Some(value) => Some(value),
-                None if rest.is_empty() => written.get(index + 1).copied(),
-                None => None,
-            }
+        let size = written.windows(2).find_map(|pair| match pair {
+            [option, value] if *option == name => value.parse::<u32>().ok(),
+            _ => None,
         });
-        let size = value.and_then(|value| value.parse::<u32>().ok());
         size.unwrap_or(1).max(1)
     };
     let ranks = size("--tensor-parallel-size").saturating_mul(size("--pipeline-parallel-size"));
@@ -95,19 +106,28 @@ fn flags(words: &[String], nodes: u32, devices: u32, always: bool) -> Option<Str
         .then(|| format!("--data-parallel-size-local {}", devices / ranks))
 }
 
+/// The word that a module stands in, and the byte behind it; in a command line the word is the module.
+fn starts(words: &[String], module: &str) -> Option<(usize, usize)> {
+    if let Some(place) = words.iter().position(|word| word == module) {
+        return Some((place, module.len()));
+    }
+    words.iter().enumerate().find_map(|(place, word)| {
+        let at = word.find(module)? + module.len();
+        let rest = word.get(at..)?;
+        (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some((place, at))
+    })
+}
+
 /// Puts options behind the module of a command line or of a script: where they begin, and how many words are new; `None`
 /// where it starts another one.
 fn insert(words: &mut Vec<String>, module: &str, flags: &str) -> Option<(usize, usize)> {
-    if let Some(at) = words.iter().position(|word| word == module) {
+    let (place, at) = starts(words, module)?;
+    let word = words.get_mut(place)?;
+    if word == module {
         let before = words.len();
-        words.splice(at + 1..=at, flags.split(' ').map(str::to_owned));
-        return Some((at + 1, words.len() - before));
+        words.splice(place + 1..=place, flags.split(' ').map(str::to_owned));
+        return Some((place + 1, words.len() - before));
     }
-    let (word, at) = words.iter_mut().find_map(|word| {
-        let at = word.find(module)? + module.len();
-        let rest = word.get(at..)?;
-        (rest.is_empty() || rest.starts_with(char::is_whitespace)).then_some((word, at))
-    })?;
     word.insert_str(at, &format!(" {flags}"));
     Some((0, 0))
 }

@@ -19,6 +19,7 @@ use vramgate::workload::pod::Pod;
 mod engines;
 mod forms;
 mod groups;
+mod handed_on;
 mod images;
 mod lints;
 mod ray;

@@ -127,46 +127,7 @@ impl<'a> Runner<'a, '_> {
         };
         let name = first.text.clone();
         match &*name {
-            "export" | "declare" | "local" | "readonly" | "typeset" => {
-                let own = matches!(&*words[0].text, "local" | "declare" | "typeset");
-                let letters = |letter| {
-                    words.iter().skip(1).any(|word| {
-                        word.text
-                            .strip_prefix('-')
-                            .is_some_and(|letters| letters.contains(letter))
-                    })
-                };
-                let export = match &*words[0].text {
-                    "export" if letters('n') => Some(Export::No),
-                    "export" if letters('f') => None,
-                    "export" => Some(Export::Yes),
-                    _ => letters('x').then_some(Export::Yes),
-                };
-                let own = own && !letters('g');
-                for word in words.into_iter().skip(1) {
-                    let name = word.text.split('=').next().unwrap_or_default();
-                    let name = name.strip_suffix('+').unwrap_or(name);
-                    if own && !name.starts_with('-') && !self.locals.is_empty() {
-                        self.localise(name);
-                        if !word.text.contains('=') {
-                            self.set(name, Variable::Unset);
-                        }
-                    }
-                    if let Some(export) = export.filter(|_| !name.starts_with('-')) {
-                        self.mark(name, export, conditional);
-                    }
-                    let Some((name, _)) = word.text.split_once('=') else {
-                        continue;
-                    };
-                    let name = name.to_owned();
-                    let start = name.len() + 1;
-                    let value = Word {
-                        text: Cow::Owned(word.text[start..].to_owned()),
-                        ..word
-                    };
-                    self.assign(&name, false, value, conditional);
-                }
-            }
+            "export" | "declare" | "local" | "readonly" | "typeset" => self.declare(words, conditional),
             "unset" => {
                 for word in &words[1..] {
                     let value = if conditional {
@@ -248,13 +209,7 @@ impl<'a> Runner<'a, '_> {
                 self.print_into(&words, conditional);
             }
             "trap" => self.trap(&words),
-            "shopt" => {
-                let last = words.iter().any(|word| word.text == "lastpipe");
-                let on = words.iter().any(|word| word.text == "-s");
-                if last {
-                    self.last_pipe = on;
-                }
-            }
+            "shopt" => self.shell_options(&words),
             ":" | "true" | "false" | "wait" | "ulimit" | "umask" | "]" | "]]" => {}
             _ => self.start_with(words, end, overlay, conditional),
         }
@@ -275,6 +230,57 @@ impl<'a> Runner<'a, '_> {
             if letters.contains('a') || long == Some("allexport") {
                 self.exports_all = on;
             }
+        }
+    }
+
+    /// `export`, `declare`, `local`, `readonly` and `typeset`.
+    fn declare(&mut self, words: Vec<Word<'a>>, conditional: bool) {
+        let own = matches!(&*words[0].text, "local" | "declare" | "typeset");
+        let letters = |letter| {
+            words.iter().skip(1).any(|word| {
+                word.text
+                    .strip_prefix('-')
+                    .is_some_and(|letters| letters.contains(letter))
+            })
+        };
+        let export = match &*words[0].text {
+            "export" if letters('n') => Some(Export::No),
+            "export" if letters('f') => None,
+            "export" => Some(Export::Yes),
+            _ => letters('x').then_some(Export::Yes),
+        };
+        let own = own && !letters('g');
+        for word in words.into_iter().skip(1) {
+            let name = word.text.split('=').next().unwrap_or_default();
+            let name = name.strip_suffix('+').unwrap_or(name);
+            if own && !name.starts_with('-') && !self.locals.is_empty() {
+                self.localise(name);
+                if !word.text.contains('=') {
+                    self.set(name, Variable::Unset);
+                }
+            }
+            if let Some(export) = export.filter(|_| !name.starts_with('-')) {
+                self.mark(name, export, conditional);
+            }
+            let Some((name, _)) = word.text.split_once('=') else {
+                continue;
+            };
+            let name = name.to_owned();
+            let start = name.len() + 1;
+            let value = Word {
+                text: Cow::Owned(word.text[start..].to_owned()),
+                ..word
+            };
+            self.assign(&name, false, value, conditional);
+        }
+    }
+
+    /// `shopt`.
+    fn shell_options(&mut self, words: &[Word<'a>]) {
+        let last = words.iter().any(|word| word.text == "lastpipe");
+        let on = words.iter().any(|word| word.text == "-s");
+        if last {
+            self.last_pipe = on;
         }
     }
 

@@ -22,6 +22,9 @@ pub(super) struct Local<'a> {
     export: Option<Export>,
 }
 
+/// What looking at a variable costs of the bytes that may be read: every program looks at all of them.
+const LOOK: usize = 4;
+
 /// Programs that are no engine and start none, whatever their variables are.
 const PLAIN: [&str; 24] = [
     "apt-get",
@@ -78,7 +81,7 @@ impl<'a> Runner<'a, '_> {
         if !plain && own.cleared {
             let names = self.environment.variables().iter();
             all.extend(names.map(|variable| (variable.name.clone().into_owned(), None)));
-        } else if !plain && self.spend(self.variables.len()) {
+        } else if !plain && self.spend(self.variables.len() * LOOK) {
             for (name, value) in &self.variables {
                 match (self.exported(name), value) {
                     (Export::Yes, Variable::Text(text)) => {

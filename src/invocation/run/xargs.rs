@@ -48,7 +48,7 @@ fn placed(words: &mut [Word<'_>], place: &str) {
 }
 
 /// Puts the program that is started, with the words that `input` adds, in place of `words`.
-pub(super) fn added<'a>(words: &mut Vec<Word<'a>>, input: Option<Text>) {
+pub(super) fn added(words: &mut Vec<Word<'_>>, input: Option<Text>) {
     if words.first().is_some_and(|word| base_name(&word.text) == "find") {
         found(words);
         return;
@@ -88,9 +88,8 @@ pub(super) fn added<'a>(words: &mut Vec<Word<'a>>, input: Option<Text>) {
         };
         plain &= matches!(letter, "r" | "t" | "x" | "P");
         match letter {
-            "I" => place = Some(value),
             "i" if value.is_empty() => place = Some("{}".to_owned()),
-            "i" => place = Some(value),
+            "i" | "I" => place = Some(value),
             _ => {}
         }
     }

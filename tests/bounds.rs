@@ -210,6 +210,43 @@ fn scripts_of_nested_and_unclosed_forms() {
             script(format!("echo {}{}", "$(".repeat(n / 3), ")".repeat(n / 3)))
         }),
         ("$(( ( …", &|n| script(repeat("echo $((", "(", "", n))),
+        ("$(case $(case …", &|n| {
+            script(repeat("echo ", "$(case x in a) ", "", n))
+        }),
+        ("$(case …)", &|n| {
+            script(repeat("", "echo $(case x in a) b;; esac)\n", "", n))
+        }),
+        ("case case", &|n| script(repeat("echo $(", "case ", ")", n))),
+        ("{{{,", &|n| script(repeat("echo ", "{", ",}", n))),
+        ("{a,{a,", &|n| script(repeat("echo ", "{a,", "", n))),
+        ("{a,b}{a,b}", &|n| script(repeat("echo ", "{a,b}", "", n))),
+        ("(A=x) (A=x)", &|n| {
+            script(halves(("A=", "x", "\n"), ("(A=y)\n", ""), n))
+        }),
+        ("A=x & A=x &", &|n| {
+            script(halves(("A=", "x", "\n"), ("A=y &\n", ""), n))
+        }),
+        ("f() (f() (", &|n| script(repeat("", "f() (\n", "", n))),
+        ("sh -c sh -c", &|n| {
+            script(halves(("export A=", "x", "\n"), ("sh -c 'B=1'\n", ""), n))
+        }),
+        ("trap trap", &|n| script(repeat("", "trap 'A=1 B' EXIT\n", "", n))),
+        ("echo | bash", &|n| script(repeat("", "echo A=1 | bash\n", "", n))),
+        ("echo | xargs", &|n| {
+            script(repeat("echo ", "x ", "| xargs vllm serve m", n))
+        }),
+        ("xargs -I x", &|n| {
+            script(repeat("xargs -I x vllm serve ", "x", "", n))
+        }),
+        ("\"$*\"", &|n| {
+            script(halves(("set -- ", "x ", "\n"), ("echo \"$*\"\n", ""), n))
+        }),
+        ("IFS", &|n| {
+            script(halves(("IFS=,; A=", ",", "\n"), ("echo $A\n", ""), n))
+        }),
+        ("env -S env -S", &|n| {
+            script(repeat("", "env -S ", "vllm serve m", n))
+        }),
         ("$((1+1+…))", &|n| script(repeat("echo $((1", "+1", "))", n))),
         ("$((-----1))", &|n| script(repeat("echo $((", "-", "1))", n))),
         ("${A:-${A:-…", &|n| script(repeat("echo ", "${A:-", "", n))),
@@ -337,6 +374,38 @@ fn scripts_of_many_names_words_and_files() {
         }),
         ("functions without an end", &|n| {
             script(repeat("", "function f\n", "", n))
+        }),
+        ("export", &|n| {
+            script(numbered(
+                "",
+                |out, index| write!(out, "export A{index}=x\n").unwrap(),
+                "vllm serve m\n",
+                n,
+            ))
+        }),
+        ("exported and run", &|n| {
+            script(numbered(
+                "",
+                |out, index| write!(out, "export A{index}=x\nrun\n").unwrap(),
+                "",
+                n,
+            ))
+        }),
+        ("set and run", &|n| {
+            script(numbered(
+                "",
+                |out, index| write!(out, "A{index}=x\nrun\n").unwrap(),
+                "",
+                n,
+            ))
+        }),
+        ("local", &|n| {
+            script(numbered(
+                "f() {\n",
+                |out, index| write!(out, "local A{index}=x\n").unwrap(),
+                "}\nf\n",
+                n,
+            ))
         }),
         ("A+=x", &|n| script(halves(("A=", "x", "\n"), ("A+=x\n", ""), n))),
         ("A+=(x)", &|n| {

@@ -254,7 +254,7 @@ fn arguments_are_a_program(container: &Container) -> bool {
         return false;
     };
     let mut words: Vec<Word<'_>> = args.iter().map(|text| Word::literal(text)).collect();
-    prefix::strip(&mut words, &mut Vec::new());
+    prefix::strip(&mut words, &mut prefix::Handed::default());
     let is_shell = |words: &[Word<'_>]| {
         let text = |index: usize| words.get(index).map_or("", |word| &*word.text);
         matches!(prefix::base_name(text(0)), "sh" | "bash") && words.len() > 1

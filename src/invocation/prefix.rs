@@ -12,21 +12,35 @@ pub(crate) fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Takes off what stands before the program, which is returned, and gives the variables that it sets.
-pub(crate) fn strip<'a>(
-    words: &mut Vec<Word<'a>>,
-    variables: &mut Vec<(String, Option<String>)>,
-) -> Vec<Word<'a>> {
+/// What stands before a program does to its environment.
+#[derive(Debug, Default)]
+pub(crate) struct Handed {
+    /// Variables that are set; `None` where the value is not known.
+    pub(crate) variables: Vec<(String, Option<String>)>,
+    /// Variables that are taken away: `env -u NAME`.
+    pub(crate) removed: Vec<String>,
+    /// Whether it gets no other variables than these: `env -i`.
+    pub(crate) cleared: bool,
+}
+
+/// Takes off what stands before the program, which is returned, and gives what it does to the environment.
+pub(crate) fn strip<'a>(words: &mut Vec<Word<'a>>, handed: &mut Handed) -> Vec<Word<'a>> {
     // Each round passes at least one word; taking them off one by one would move all the others each time.
     let mut start = 0;
+    let mut splits = 8;
     while let Some(first) = words.get(start) {
         if first.certainty != Certainty::Known {
             break;
         }
-        let name = base_name(&first.text);
+        if base_name(&first.text) == "env" && splits > 0 {
+            // Each moves all the words behind it.
+            splits -= 1;
+            split_string(words, start);
+        }
+        let name = base_name(&words[start].text);
         let rest = &words[start..];
         let length = if name == "env" {
-            env(rest, variables)
+            env(rest, handed)
         } else if let Some(wrapper) = WRAPPERS.iter().find(|wrapper| wrapper.name == name) {
             length_of(wrapper, rest)
         } else {
@@ -47,7 +61,10 @@ fn length_of(wrapper: &Wrapper, words: &[Word<'_>]) -> usize {
     if wrapper.name == "command" && text(1).is_some_and(|option| option.starts_with('-') && option != "-p") {
         return words.len();
     }
+    // `uv tool run` is `uvx`.
+    let uvx = wrapper.name == "uv" && text(1) == Some("tool") && text(2) == Some("run");
     let (commands, mut own) = match wrapper.behind {
+        _ if uvx => (None, 2),
         Behind::Words(own) => (None, own),
         Behind::Subcommand(names, own) => (Some(names), own),
         Behind::Dashes(names) => {
@@ -90,18 +107,97 @@ fn takes_next(wrapper: &Wrapper, option: &str) -> bool {
     }
 }
 
+/// `env -S 'program words'`: the words of the text take the place of the option.
+fn split_string(words: &mut Vec<Word<'_>>, start: usize) {
+    let mut at = start + 1;
+    while let Some(word) = words.get(at) {
+        let text = &*word.text;
+        let skip = match text {
+            "-u" | "--unset" | "-C" | "--chdir" => 2,
+            "--" => return,
+            _ if text.contains('=') && !text.starts_with('-') => 1,
+            _ if !text.starts_with('-') => return,
+            _ => 1,
+        };
+        let long = text
+            .strip_prefix("--split-string")
+            .map(|rest| rest.strip_prefix('=').unwrap_or(rest));
+        let short = text
+            .strip_prefix('-')
+            .filter(|letters| !letters.starts_with(['-', 'u', 'C']))
+            .and_then(|letters| letters.split_once('S'));
+        let Some((before, inline)) = long.map(|rest| ("", rest)).or(short) else {
+            at += skip;
+            continue;
+        };
+        let clears = before.contains('i');
+        let next = inline.is_empty();
+        let inline = inline.to_owned();
+        let source = if next {
+            words.get(at + 1).cloned()
+        } else {
+            Some(word.clone())
+        };
+        let Some(source) = source else { return };
+        let text = if next {
+            source.text.clone().into_owned()
+        } else {
+            inline
+        };
+        // Quotes, variables and escapes have a meaning of their own there.
+        let known = source.certainty == Certainty::Known && !text.contains(['\'', '"', '\\', '$']);
+        let mut parts: Vec<Word<'_>> = Vec::new();
+        if clears {
+            parts.push(Word::literal("-i"));
+        }
+        if known {
+            parts.extend(text.split_whitespace().map(|part| Word {
+                text: part.to_owned().into(),
+                span: None,
+                ..source.clone()
+            }));
+        } else {
+            parts.push(Word {
+                certainty: Certainty::Many,
+                reason: Some("env splits it when it runs".into()),
+                ..source
+            });
+        }
+        words.splice(at..(at + 1 + usize::from(next)).min(words.len()), parts);
+        return;
+    }
+}
+
 /// `env [-i] [-u NAME] [NAME=VALUE …] program`.
-fn env(words: &[Word<'_>], variables: &mut Vec<(String, Option<String>)>) -> usize {
+fn env(words: &[Word<'_>], handed: &mut Handed) -> usize {
     let mut index = 1;
     while let Some(word) = words.get(index) {
         let text = &*word.text;
         match text {
-            "-u" | "--unset" | "-C" | "--chdir" => index += 2,
-            _ if text.starts_with('-') => index += 1,
+            "-u" | "--unset" => {
+                if let Some(name) = words.get(index + 1) {
+                    handed.remove(&name.text);
+                }
+                index += 2;
+            }
+            "-C" | "--chdir" => index += 2,
+            "-" | "-i" | "--ignore-environment" => {
+                handed.clear();
+                index += 1;
+            }
+            _ if text.starts_with('-') => {
+                let name = text.strip_prefix("--unset=");
+                let short = || text.strip_prefix("-u").filter(|name| !name.is_empty());
+                if let Some(name) = name.or_else(short) {
+                    handed.remove(name);
+                }
+                index += 1;
+            }
             _ => match text.split_once('=') {
                 Some((name, value)) => {
                     let known = word.certainty == Certainty::Known;
-                    variables.push((name.to_owned(), known.then(|| value.to_owned())));
+                    let value = known.then(|| value.to_owned());
+                    handed.variables.push((name.to_owned(), value));
                     index += 1;
                 }
                 None => break,
@@ -109,6 +205,18 @@ fn env(words: &[Word<'_>], variables: &mut Vec<(String, Option<String>)>) -> usi
         }
     }
     index
+}
+
+impl Handed {
+    fn remove(&mut self, name: &str) {
+        self.variables.retain(|(known, _)| known != name);
+        self.removed.push(name.to_owned());
+    }
+
+    fn clear(&mut self) {
+        self.variables.clear();
+        self.cleared = true;
+    }
 }
 
 /// What a command line runs.
@@ -182,11 +290,11 @@ mod tests {
 
     fn stripped(line: &str) -> (String, Vec<(String, Option<String>)>) {
         let mut words: Vec<Word<'_>> = line.split(' ').map(Word::literal).collect();
-        let mut variables = Vec::new();
-        strip(&mut words, &mut variables);
+        let mut handed = Handed::default();
+        strip(&mut words, &mut handed);
         (
             words.iter().map(|w| &*w.text).collect::<Vec<_>>().join(" "),
-            variables,
+            handed.variables,
         )
     }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 
-use super::prefix::{self, base_name};
+use super::prefix::{self, Handed, base_name};
 use super::shell::{self, Kind, Piece, Token};
 use super::{Certainty, Command, Environment, Item, Word};
 
@@ -14,6 +14,7 @@ mod case;
 mod change;
 mod command;
 mod expand;
+mod export;
 mod field;
 mod fork;
 mod list;
@@ -23,7 +24,9 @@ mod repeat;
 mod substitute;
 mod variable;
 mod written;
+mod xargs;
 
+use export::Export;
 use variable::Variable;
 pub(super) use written::Text as WrittenText;
 
@@ -42,6 +45,18 @@ pub(super) struct Runner<'a, 'e> {
     environment: &'e Environment<'a>,
     files: &'e Files<'a>,
     variables: BTreeMap<String, Variable<'a>>,
+    /// Which of them programs get, where that is not what the container says.
+    exports: BTreeMap<String, Export>,
+    /// `set -a`.
+    exports_all: bool,
+    /// What the functions that run have for themselves.
+    locals: Vec<Vec<export::Local<'a>>>,
+    /// Whether the command whose words are read is perhaps not executed.
+    perhaps: bool,
+    /// `shopt -s lastpipe`.
+    last_pipe: bool,
+    /// Whether `env -i` hides the container's environment.
+    cleared: bool,
     positional: VecDeque<Word<'a>>,
     depth: u8,
     budget: usize,
@@ -106,6 +121,12 @@ impl<'a, 'e> Runner<'a, 'e> {
             environment,
             files,
             variables: BTreeMap::new(),
+            exports: BTreeMap::new(),
+            exports_all: false,
+            locals: Vec::new(),
+            perhaps: false,
+            last_pipe: false,
+            cleared: false,
             positional: VecDeque::new(),
             depth: 0,
             budget: MOST,
@@ -142,10 +163,14 @@ impl<'a, 'e> Runner<'a, 'e> {
         &mut self,
         mut words: Vec<Word<'a>>,
         end: Option<(Item, usize)>,
-        mut variables: Vec<(String, Option<String>)>,
+        variables: Vec<(String, Option<String>)>,
         conditional: bool,
     ) {
-        let before = prefix::strip(&mut words, &mut variables);
+        let mut handed = Handed {
+            variables,
+            ..Handed::default()
+        };
+        let before = prefix::strip(&mut words, &mut handed);
         // `ray symmetric-run … -- PROGRAM`: this node joins a group before the program starts.
         if let Some(at) = before.iter().position(|word| base_name(&word.text) == "ray") {
             self.commands.push(Command {
@@ -169,7 +194,7 @@ impl<'a, 'e> Runner<'a, 'e> {
             let script = words[at].clone();
             let outer = std::mem::replace(&mut self.positional, words.split_off(at + 1).into());
             self.depth += 1;
-            self.run(&script);
+            self.in_child(handed, |runner| runner.run(&script));
             self.ended = false;
             self.depth -= 1;
             self.positional = outer;
@@ -184,13 +209,14 @@ impl<'a, 'e> Runner<'a, 'e> {
             }
             let outer = std::mem::replace(&mut self.positional, words.split_off(at).into());
             self.depth += 1;
-            self.run_text(&text, Site::ELSEWHERE);
+            self.in_child(handed, |runner| runner.run_text(&text, Site::ELSEWHERE));
             self.ended = false;
             self.depth -= 1;
             self.positional = outer;
             return;
         }
         self.go_run(&mut words);
+        let variables = self.handed(&words, handed);
         self.commands.push(Command {
             words,
             variables,

@@ -24,7 +24,8 @@ pub(super) enum Piece {
         quoted: bool,
     },
     /// `${NAME[@]}`.
-    Array { name: String, quoted: bool },
+    /// `joins`: `[*]`, which is one word in quotes.
+    Array { name: String, quoted: bool, joins: bool },
     /// `${NAME[@]:from:count}`, `${@:from}`.
     Slice {
         name: String,

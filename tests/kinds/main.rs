@@ -20,6 +20,7 @@ mod dependence;
 mod engines;
 mod forms;
 mod groups;
+mod handed_on;
 mod images;
 mod lints;
 mod ray;

@@ -117,6 +117,24 @@ fn is_name(text: &str) -> bool {
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }
 
+/// A number as the shell reads it: `0x` makes it hexadecimal and `0` octal, in which 8 and 9 are errors.
+fn integer(text: &str) -> Option<i64> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if !digits.starts_with(|c: char| c.is_ascii_digit()) {
+        return None;
+    }
+    let hexadecimal = digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"));
+    let number = match hexadecimal {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None if digits.starts_with('0') => i64::from_str_radix(digits, 8),
+        None => digits.parse(),
+    };
+    number.ok()?.checked_mul(sign)
+}
+
 /// Bytes of a variable that is read as a number: the longest one with room for blanks.
 const LONGEST_NUMBER: usize = 64;
 
@@ -189,11 +207,11 @@ impl Sum<'_, '_, '_, '_> {
                 }
                 let text = std::str::from_utf8(&self.text[start..self.at]).ok()?;
                 if text.starts_with(|c: char| c.is_ascii_digit()) {
-                    text.parse().ok()?
+                    integer(text)?
                 } else if let Variable::Text(value) = self.runner.look_up(text) {
                     // A name may stand there as often as the script is long.
                     let short = (value.len() <= LONGEST_NUMBER).then_some(value)?;
-                    short.trim().parse().ok()?
+                    integer(short.trim())?
                 } else {
                     return None;
                 }

@@ -1,6 +1,7 @@
 //! From the pieces of a word to the words that it becomes: parameters, defaults, arrays, splitting.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::super::environment::Found;
 use super::super::reason::brief;
@@ -64,7 +65,10 @@ impl<'a> Runner<'a, '_> {
             return;
         }
         let from = out.len();
-        let mut field = Field::default();
+        let mut field = Field::split_at(match self.variables.get("IFS") {
+            Some(Variable::Text(text)) if **text != " \t\n" => Some(Rc::clone(text)),
+            _ => None,
+        });
         // Each word is weighed once: a word of the script may become as many as it has pieces.
         let (mut weighed, mut bytes) = (from, 0);
         for piece in pieces {
@@ -89,6 +93,11 @@ impl<'a> Runner<'a, '_> {
                     let reason = self.reason_of(raw);
                     field.unknown(raw, &reason, !quoted);
                 }
+                Piece::Variable {
+                    name, quoted: true, ..
+                } if name == "*" => {
+                    field.one(self.positional.iter().skip(1));
+                }
                 Piece::Variable { name, quoted, .. } if name == "@" || name == "*" => {
                     field.words(self.positional.iter().skip(1), *quoted, out);
                 }
@@ -103,7 +112,8 @@ impl<'a> Runner<'a, '_> {
                     count,
                     quoted,
                 } => self.slice(name, *from, *count, *quoted, &mut field, out),
-                Piece::Array { name, quoted } => match self.look_up(name) {
+                Piece::Array { name, quoted, joins } => match self.look_up(name) {
+                    Variable::Array(words) if *joins && *quoted => field.one(words.iter()),
                     Variable::Array(words) => field.words(words.iter(), *quoted, out),
                     Variable::Text(text) => field.value(&text, *quoted, out),
                     Variable::Unknown(reason)
@@ -282,7 +292,7 @@ impl<'a> Runner<'a, '_> {
         self.depth -= 1;
         field.word(&word, quoted, out);
         if assign {
-            self.assign(name, false, word, false);
+            self.assign(name, false, word, self.perhaps);
         }
     }
 
@@ -290,6 +300,9 @@ impl<'a> Runner<'a, '_> {
     fn reason_of(&self, raw: &str) -> String {
         if raw.starts_with('<') {
             return format!("the placeholder {} is not filled in", brief(raw));
+        }
+        if !raw.starts_with(['$', '`']) && raw.contains('{') {
+            return format!("{} is several words in bash and one in sh", brief(raw));
         }
         let name = raw
             .strip_prefix("$(")

@@ -1,6 +1,7 @@
 //! A word that is being put together.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
 use super::super::reason::brief;
 use super::super::{Certainty, Item, Word};
@@ -14,9 +15,18 @@ pub(super) struct Field {
     many: bool,
     reason: Option<String>,
     alternatives: Vec<String>,
+    /// `IFS`, where it is not as usual.
+    separators: Option<Rc<String>>,
 }
 
 impl Field {
+    pub(super) fn split_at(separators: Option<Rc<String>>) -> Self {
+        Self {
+            separators,
+            ..Self::default()
+        }
+    }
+
     /// Bytes of the text so far.
     pub(super) fn len(&self) -> usize {
         self.text.len()
@@ -50,7 +60,8 @@ impl Field {
     }
 
     pub(super) fn end(&mut self, out: &mut Vec<Word<'_>>) {
-        let field = std::mem::take(self);
+        let fresh = Self::split_at(self.separators.clone());
+        let field = std::mem::replace(self, fresh);
         if !field.begun {
             return;
         }
@@ -80,6 +91,10 @@ impl Field {
             self.text(text);
             return;
         }
+        if let Some(separators) = self.separators.clone() {
+            self.separated(text, &separators, out);
+            return;
+        }
         let blank = |c: char| matches!(c, ' ' | '\t' | '\n');
         if text.starts_with(blank) {
             self.end(out);
@@ -96,11 +111,53 @@ impl Field {
         }
     }
 
+    /// A value that is split at the letters of `IFS`: blanks among them as usual, each of the others ends a word, be it
+    /// an empty one.
+    fn separated(&mut self, text: &str, separators: &str, out: &mut Vec<Word<'_>>) {
+        let is_blank = |c: char| matches!(c, ' ' | '\t' | '\n');
+        // Whether blanks have ended a word, so that a separator right behind them ends no other one.
+        let mut ended_by_blanks = false;
+        for letter in text.chars() {
+            if !separators.contains(letter) {
+                self.begun = true;
+                self.many = false;
+                self.text.push(letter);
+                ended_by_blanks = false;
+            } else if is_blank(letter) {
+                ended_by_blanks |= self.begun;
+                self.end(out);
+            } else if std::mem::take(&mut ended_by_blanks) {
+            } else {
+                self.begun = true;
+                self.end(out);
+            }
+        }
+    }
+
     pub(super) fn word(&mut self, word: &Word<'_>, quoted: bool, out: &mut Vec<Word<'_>>) {
         if word.certainty == Certainty::Known {
             self.value(&word.text, quoted, out);
         } else {
             self.unknown(&word.text, word.reason.as_deref().unwrap_or("not known"), !quoted);
+        }
+    }
+
+    /// `"$*"`: several words that become one.
+    pub(super) fn one<'w, 'a: 'w>(&mut self, words: impl IntoIterator<Item = &'w Word<'a>>) {
+        self.text("");
+        let between = match &self.separators {
+            Some(separators) => separators.chars().next().map(String::from).unwrap_or_default(),
+            None => " ".to_owned(),
+        };
+        for (index, word) in words.into_iter().enumerate() {
+            if index > 0 {
+                self.text.push_str(&between);
+            }
+            if word.certainty == Certainty::Known {
+                self.text.push_str(&word.text);
+            } else {
+                self.unknown(&word.text, word.reason.as_deref().unwrap_or("not known"), false);
+            }
         }
     }
 
@@ -117,7 +174,11 @@ impl Field {
             self.begun = false;
         }
         for word in words {
-            let whole = alone && (quoted || !word.text.contains([' ', '\t', '\n']));
+            let splits = |c: char| match &self.separators {
+                Some(separators) => separators.contains(c),
+                None => matches!(c, ' ' | '\t' | '\n'),
+            };
+            let whole = alone && (quoted || !word.text.contains(splits));
             if whole {
                 out.push(word.clone());
             } else {

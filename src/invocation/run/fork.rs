@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::super::Word;
+use super::export::Export;
 use super::field::weight;
 use super::variable::{Variable, joined};
 use super::{Next, Runner, parameters};
@@ -11,6 +12,7 @@ use super::{Next, Runner, parameters};
 #[derive(Clone)]
 pub(super) struct State<'a> {
     variables: BTreeMap<String, Variable<'a>>,
+    exports: BTreeMap<String, Export>,
     positional: VecDeque<Word<'a>>,
     folder: Option<String>,
 }
@@ -23,7 +25,8 @@ impl State<'_> {
             .iter()
             .map(|(name, value)| name.len() + value.bytes());
         let words = self.positional.iter().map(weight);
-        names.chain(words).sum()
+        let exports = self.exports.keys().map(String::len);
+        names.chain(words).chain(exports).sum()
     }
 }
 
@@ -32,6 +35,7 @@ impl<'a> Runner<'a, '_> {
     pub(super) fn state(&mut self) -> Option<State<'a>> {
         let state = State {
             variables: self.variables.clone(),
+            exports: self.exports.clone(),
             positional: self.positional.clone(),
             folder: self.folder.clone(),
         };
@@ -41,6 +45,7 @@ impl<'a> Runner<'a, '_> {
     /// Goes on from `state`.
     pub(super) fn restore(&mut self, state: State<'a>) {
         self.variables = state.variables;
+        self.exports = state.exports;
         self.positional = state.positional;
         self.folder = state.folder;
     }
@@ -48,6 +53,7 @@ impl<'a> Runner<'a, '_> {
     fn take_state(&mut self) -> State<'a> {
         State {
             variables: std::mem::take(&mut self.variables),
+            exports: std::mem::take(&mut self.exports),
             positional: std::mem::take(&mut self.positional),
             folder: self.folder.take(),
         }
@@ -122,8 +128,18 @@ impl<'a> Runner<'a, '_> {
             let value = joined(&name, self.inherited(&name), theirs);
             variables.insert(name, value);
         }
+        let mut exports = one.exports;
+        for (name, export) in &mut exports {
+            if other.exports.get(name) != Some(export) {
+                *export = Export::Perhaps;
+            }
+        }
+        for name in other.exports.into_keys() {
+            exports.entry(name).or_insert(Export::Perhaps);
+        }
         State {
             variables,
+            exports,
             positional: if one.positional == other.positional {
                 one.positional
             } else {

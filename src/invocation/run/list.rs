@@ -6,10 +6,35 @@ use super::super::Word;
 use super::super::reason::brief;
 use super::super::shell::{Kind, Piece, Token};
 use super::branch::{Flow, Run};
+use super::fork::State;
 use super::{DEEPEST, Next, Runner, Site, Variable, bare_text};
 
 /// Tokens of a question with `&&` in it.
 const LONGEST_QUESTION: usize = 256;
+
+/// Commands of the shell itself that change it, or end it.
+const SETTING: [&str; 20] = [
+    ".",
+    "cd",
+    "declare",
+    "eval",
+    "exec",
+    "exit",
+    "export",
+    "getopts",
+    "let",
+    "local",
+    "mapfile",
+    "printf",
+    "read",
+    "readarray",
+    "readonly",
+    "set",
+    "shift",
+    "source",
+    "typeset",
+    "unset",
+];
 
 /// One command of a list.
 struct Segment<'t> {
@@ -62,12 +87,22 @@ impl<'a> Runner<'a, '_> {
     /// Runs a list, and leaves in `flow` how it ended.
     pub(super) fn list(&mut self, tokens: &[Token], flow: &mut Flow, site: Site) -> Next {
         let outer = self.subshells;
-        let next = self.commands_of(tokens, flow, site);
+        let mut brackets = Vec::new();
+        let next = self.commands_of(tokens, flow, &mut brackets, site);
+        if let Some(state) = brackets.into_iter().next() {
+            self.restore(state);
+        }
         self.subshells = outer;
         next
     }
 
-    fn commands_of(&mut self, tokens: &[Token], flow: &mut Flow, site: Site) -> Next {
+    fn commands_of(
+        &mut self,
+        tokens: &[Token],
+        flow: &mut Flow,
+        brackets: &mut Vec<State<'a>>,
+        site: Site,
+    ) -> Next {
         let mut at = 0;
         while at < tokens.len() && !self.ended {
             let Segment {
@@ -88,7 +123,7 @@ impl<'a> Runner<'a, '_> {
                 && command.len() == 1
                 && matches!(tokens.get(at).map(|t| &t.kind), Some(Kind::Operator(")")));
             if defines {
-                let end = skip_braces(tokens, at + 1);
+                let end = skip_body(tokens, at + 1);
                 self.define(command.first().and_then(bare_text), &tokens[at + 1..end]);
                 at = end;
                 flow.after("");
@@ -106,7 +141,14 @@ impl<'a> Runner<'a, '_> {
                 if flow.behind() != "|" {
                     self.piped = None;
                 }
-                match self.listed(command, long, flow, site) {
+                let apart = (operator == "&" || operator == "|" || flow.behind() == "|" && !self.last_pipe)
+                    && self.sets(command);
+                let next = if apart {
+                    self.apart(|runner| runner.listed(command, long, flow, site))
+                } else {
+                    self.listed(command, long, flow, site)
+                };
+                match next {
                     Next::On => {}
                     next => return next,
                 }
@@ -115,10 +157,17 @@ impl<'a> Runner<'a, '_> {
                 "(" => {
                     flow.begin_group();
                     self.subshells += 1;
+                    match self.state() {
+                        Some(state) => brackets.push(state),
+                        None => return Next::Stop,
+                    }
                 }
                 ")" => {
                     flow.end_group();
                     self.subshells = self.subshells.saturating_sub(1);
+                    if let Some(state) = brackets.pop() {
+                        self.restore(state);
+                    }
                 }
                 operator => flow.after(operator),
             }
@@ -287,9 +336,22 @@ impl<'a> Runner<'a, '_> {
     fn call_body(&mut self, body: &[Token], words: &[Word<'a>], site: Site) {
         let outer = std::mem::replace(&mut self.positional, words.iter().cloned().collect());
         let loops = std::mem::take(&mut self.loops);
+        self.locals.push(Vec::new());
         self.tokens(body, site);
+        self.end_locals();
         self.loops = loops;
         self.positional = outer;
+    }
+
+    /// Whether a command may change what the shell itself holds, or end it.
+    fn sets(&self, command: &[Token]) -> bool {
+        let name = command.first().and_then(bare_text).unwrap_or_default();
+        matches!(
+            command.first().map(|t| &t.kind),
+            Some(Kind::Assign { .. } | Kind::AssignArray { .. })
+        ) || command.first().and_then(calculation).is_some()
+            || SETTING.contains(&name)
+            || self.functions.contains_key(name)
     }
 }
 
@@ -326,6 +388,34 @@ pub(super) fn calculation(token: &Token) -> Option<&str> {
         },
         _ => None,
     }
+}
+
+/// Past the end of a function's body, which stands in braces or in brackets.
+fn skip_body(tokens: &[Token], from: usize) -> usize {
+    let is_line = |token: &&Token| matches!(token.kind, Kind::Operator("\n" | ";"));
+    let start = from
+        + tokens[from.min(tokens.len())..]
+            .iter()
+            .take_while(is_line)
+            .count();
+    if !matches!(
+        tokens.get(start).map(|token| &token.kind),
+        Some(Kind::Operator("("))
+    ) {
+        return skip_braces(tokens, from);
+    }
+    let mut depth = 0_u32;
+    for (at, token) in tokens.iter().enumerate().skip(start) {
+        match token.kind {
+            Kind::Operator("(") => depth += 1,
+            Kind::Operator(")") => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return at + 1;
+        }
+    }
+    tokens.len()
 }
 
 /// Past the `}` of a function's body.

@@ -108,7 +108,9 @@ impl<'a> Runner<'a, '_> {
                 return None;
             };
             match pieces.as_slice() {
-                [Piece::Text(text)] if text.starts_with('{') => words.extend(range(text)?),
+                [Piece::Unreadable { raw, quoted: false }] if raw.starts_with('{') => {
+                    words.extend(range(raw)?);
+                }
                 [Piece::Unreadable { raw, quoted: false }] => words.extend(self.sequence(raw)?),
                 _ => self.fields(pieces, None, Site::ELSEWHERE, &mut words),
             }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 use super::super::prefix::base_name;
-use super::super::shell::{self, Kind};
+use super::super::shell::{self, Kind, Piece};
 use super::super::{Certainty, Word};
 use super::variable::Variable;
 use super::{DEEPEST, Runner, Site};
@@ -32,11 +32,20 @@ impl<'a> Runner<'a, '_> {
         };
         self.depth += 1;
         let mut words = Vec::new();
-        let plain = tokens.iter().all(|token| matches!(token.kind, Kind::Word { .. }));
+        let plain = tokens.iter().enumerate().all(|(at, token)| {
+            matches!(token.kind, Kind::Word { .. }) || at > 0 && matches!(token.kind, Kind::Assign { .. })
+        });
         if plain {
             for token in &tokens {
-                if let Kind::Word { pieces, .. } = &token.kind {
-                    self.fields(pieces, None, Site::ELSEWHERE, &mut words);
+                match &token.kind {
+                    Kind::Word { pieces, .. } => self.fields(pieces, None, Site::ELSEWHERE, &mut words),
+                    Kind::Assign { name, append, value } => {
+                        let mut pieces =
+                            vec![Piece::Text(format!("{name}{}=", if *append { "+" } else { "" }))];
+                        pieces.extend(value.iter().cloned());
+                        self.fields(&pieces, None, Site::ELSEWHERE, &mut words);
+                    }
+                    _ => {}
                 }
             }
         }

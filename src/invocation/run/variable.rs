@@ -7,6 +7,7 @@ use super::super::environment::Found;
 use super::super::reason::brief;
 use super::super::shell::Piece;
 use super::super::{Certainty, Word};
+use super::export::Export;
 use super::field::weight;
 use super::{Runner, Site};
 
@@ -33,6 +34,9 @@ pub(super) enum Variable<'a> {
 
 impl<'a> Runner<'a, '_> {
     pub(super) fn set(&mut self, name: &str, value: Variable<'a>) {
+        if self.exports_all {
+            self.mark(name, Export::Yes, self.doubtful);
+        }
         match self.variables.get_mut(name) {
             Some(slot) => *slot = value,
             None => {
@@ -135,6 +139,9 @@ impl<'a> Runner<'a, '_> {
 
     /// What the environment says of a variable that the script does not set; a copy, which counts as read once more.
     pub(super) fn inherited(&mut self, name: &str) -> Variable<'a> {
+        if self.cleared {
+            return Variable::Unset;
+        }
         let text = match self.environment.find(name) {
             Found::Value(value) => value,
             Found::Unknown(why) => return Variable::Unknown(why.into_owned()),

@@ -9,6 +9,8 @@ pub(super) enum Within {
     Commands,
     /// `( … )` among commands.
     Brackets,
+    /// `case … esac` among commands, whose patterns end with a bracket of their own.
+    Case,
     /// `$(( … ))`, also the inner bracket.
     Sum,
     /// `${ … }`; whether in quotes, where `'` is a letter.
@@ -18,6 +20,35 @@ pub(super) enum Within {
 }
 
 impl Lexer<'_> {
+    /// Whether the word at hand is `word`.
+    fn is_word(&self, word: &str) -> bool {
+        let rest = self.rest().strip_prefix(word);
+        rest.is_some_and(|rest| {
+            rest.is_empty() || rest.starts_with([' ', '\t', '\n', '\r', ';', '&', '|', '(', ')', '<', '>'])
+        })
+    }
+
+    /// Whether the word at hand is `word`, and stands where a command begins.
+    fn is_command(&self, start: usize, word: &str) -> bool {
+        if !self.is_word(word) {
+            return false;
+        }
+        let Some(before) = self.text.get(start..self.at) else {
+            return false;
+        };
+        let text = before.trim_end_matches([' ', '\t', '\r']);
+        let apart = text.len() < before.len();
+        text.is_empty()
+            || text.ends_with([';', '&', '|', '(', ')', '\n'])
+            || apart
+                && ["then", "do", "else", "{", "!"].into_iter().any(|keyword| {
+                    let front = text.strip_suffix(keyword);
+                    front.is_some_and(|front| {
+                        front.is_empty() || front.ends_with([' ', '\t', '\n', ';', '&', '|', '('])
+                    })
+                })
+    }
+
     /// The text up to what closes the form just taken, and past it. Forms within it are passed by a stack of their own:
     /// however deep they are, each byte is looked at once.
     pub(super) fn balanced(&mut self, outermost: Within) -> Result<String, &'static str> {
@@ -37,9 +68,21 @@ impl Lexer<'_> {
                 }
                 (b'"', Within::Quotes) | (b')', Within::Brackets) => _ = open.pop(),
                 (b'"', _) => open.push(Within::Quotes),
+                (b'c', Within::Commands | Within::Brackets | Within::Case)
+                    if (self.at != escaped || self.at == start) && self.is_command(start, "case") =>
+                {
+                    open.push(Within::Case);
+                }
+                (b'e', Within::Case) if self.at != escaped && self.begins_word() && self.is_word("esac") => {
+                    open.pop();
+                }
                 (
                     b'\'',
-                    Within::Commands | Within::Brackets | Within::Sum | Within::Word { quoted: false },
+                    Within::Commands
+                    | Within::Brackets
+                    | Within::Case
+                    | Within::Sum
+                    | Within::Word { quoted: false },
                 ) => {
                     let length = self.rest()[1..].find('\'').ok_or(UNCLOSED)?;
                     self.at += length + 1;
@@ -48,7 +91,9 @@ impl Lexer<'_> {
                     let length = self.rest()[1..].find('`').ok_or(UNCLOSED)?;
                     self.at += length + 1;
                 }
-                (b'#', Within::Commands | Within::Brackets) if self.at != escaped && self.begins_word() => {
+                (b'#', Within::Commands | Within::Brackets | Within::Case)
+                    if self.at != escaped && self.begins_word() =>
+                {
                     // Without the end of the line.
                     let length = self.rest().find('\n').unwrap_or(self.rest().len());
                     self.at += length.saturating_sub(1);
@@ -66,7 +111,7 @@ impl Lexer<'_> {
                         Within::Commands
                     });
                 }
-                (b'(', Within::Commands | Within::Brackets) => open.push(Within::Brackets),
+                (b'(', Within::Commands | Within::Brackets | Within::Case) => open.push(Within::Brackets),
                 (b'(', Within::Sum) => open.push(Within::Sum),
                 (b')', Within::Commands | Within::Sum) | (b'}', Within::Word { .. }) => {
                     open.pop();

@@ -196,7 +196,8 @@ fn braced(inner: &str, quoted: bool, depth: u8) -> Option<Piece> {
         });
     }
     if rest == "[@]" || rest == "[*]" {
-        return Some(Piece::Array { name, quoted });
+        let joins = rest == "[*]";
+        return Some(Piece::Array { name, quoted, joins });
     }
     if let Some((from, count)) = slice(&name, rest) {
         return Some(Piece::Slice {

@@ -105,7 +105,7 @@ fn ours(pieces: &[Piece]) -> Vec<String> {
                 };
                 format!("{{{} {name}{sign}{word}}}", mark(*quoted))
             }
-            Piece::Array { name, quoted } => format!("{{{} {name}[@]}}", mark(*quoted)),
+            Piece::Array { name, quoted, .. } => format!("{{{} {name}[@]}}", mark(*quoted)),
             Piece::Changed { quoted, .. } | Piece::Slice { quoted, .. } => {
                 format!("{{{} other}}", mark(*quoted))
             }

@@ -45,6 +45,7 @@ impl Lexer<'_> {
             // A stray bracket.
             return Err("a form of the shell that is not read");
         }
+        self.braces(start, &mut pieces, &mut bare);
         Ok(Kind::Word { pieces, bare })
     }
 
@@ -57,6 +58,16 @@ impl Lexer<'_> {
         self.at += 2;
         self.balanced(Within::Commands)?;
         Ok(Some(self.text[start..self.at].to_owned()))
+    }
+
+    /// A word with `{a,b}` or `{1..3}` in it is several words in bash and one in `sh`: neither is said to be known.
+    fn braces(&self, start: usize, pieces: &mut Vec<Piece>, bare: &mut bool) {
+        let raw = &self.text[start..self.at];
+        if expands(raw) {
+            let raw = raw.to_owned();
+            *pieces = vec![Piece::Unreadable { raw, quoted: false }];
+            *bare = false;
+        }
     }
 
     fn array(&mut self) -> Result<Vec<Vec<Piece>>, &'static str> {
@@ -77,6 +88,7 @@ impl Lexer<'_> {
                     if self.at == start {
                         return Err("a form of the shell that is not read");
                     }
+                    self.braces(start, &mut pieces, &mut true);
                     items.push(pieces);
                 }
             }
@@ -174,4 +186,54 @@ pub(super) fn push_text(pieces: &mut Vec<Piece>, more: &str) {
     } else {
         pieces.push(Piece::Text(more.to_owned()));
     }
+}
+
+/// Whether a word has braces without quotes that hold a comma or a range.
+fn expands(raw: &str) -> bool {
+    if !raw.contains('{') {
+        return false;
+    }
+    let bytes = raw.as_bytes();
+    // For each brace that is open, whether it would expand; `None` for `${`.
+    let mut open: Vec<Option<bool>> = Vec::new();
+    let (mut at, mut brackets) = (0, 0_u32);
+    let (mut double, mut single) = (false, false);
+    while let Some(byte) = bytes.get(at) {
+        let next = bytes.get(at + 1);
+        at += 1;
+        match byte {
+            b'\'' if !double => single = !single,
+            _ if single => {}
+            b'\\' => at += 1,
+            b'"' => double = !double,
+            b'$' if next == Some(&b'{') => {
+                open.push(None);
+                at += 1;
+            }
+            b'$' if next == Some(&b'(') => {
+                brackets += 1;
+                at += 1;
+            }
+            b'(' if brackets > 0 => brackets += 1,
+            b')' => brackets = brackets.saturating_sub(1),
+            b'}' if open.last() == Some(&None) => {
+                open.pop();
+            }
+            _ if brackets > 0 || double => {}
+            b'{' => open.push(Some(false)),
+            b',' => {
+                if let Some(Some(expands)) = open.last_mut() {
+                    *expands = true;
+                }
+            }
+            b'.' if next == Some(&b'.') => {
+                if let Some(Some(expands)) = open.last_mut() {
+                    *expands = true;
+                }
+            }
+            b'}' if open.pop() == Some(Some(true)) => return true,
+            _ => {}
+        }
+    }
+    false
 }

@@ -4,6 +4,7 @@
 //! claim is resolved to requests, and each request to the kinds of devices that could be allocated to it. A claim that
 //! is allocated names its devices: evidence of the grade `observed`.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -153,14 +154,16 @@ impl Dra {
             .collect();
         for (node, name, kind) in current {
             touched.insert(node.clone());
-            let placed = Placed {
+            // Of two devices with one name the first counts, in both tables.
+            let Entry::Vacant(place) = self.devices.entry((pool.clone(), name)) else {
+                continue;
+            };
+            place.insert(Placed {
                 node: node.clone(),
                 kind: kind.clone(),
-            };
-            if self.devices.insert((pool.clone(), name), placed).is_none() {
-                let count = self.kinds.entry(kind).or_default().entry(node).or_default();
-                *count = count.saturating_add(1);
-            }
+            });
+            let count = self.kinds.entry(kind).or_default().entry(node).or_default();
+            *count = count.saturating_add(1);
         }
         touched
     }

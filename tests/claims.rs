@@ -644,6 +644,52 @@ fn what_is_not_known_yet_is_told() {
 }
 
 #[test]
+fn who_shares_a_claim_is_summed_up_though_no_slice_describes_the_device() {
+    let of_class = |class: &str| claim("shared", request(json!({"deviceClassName": class})));
+    let gone = allocated(of_class("gpu.nvidia.com"), json!([result("n1", "gpu-7")]));
+    for claim in [gone, of_class("mig.nvidia.com")] {
+        let mut cluster = h100();
+        cluster.resource(&claim);
+        assert!(cluster.create(&by_claim("a", "0.45")).admit);
+        assert!(cluster.create(&by_claim("b", "0.45")).admit);
+        let verdict = cluster.create(&by_claim("c", "0.45"));
+        assert!(!verdict.admit, "{:#?}", verdict.findings);
+        let text = &finding(&verdict, Code::Vg201).message;
+        assert!(text.contains("asks 0.45 of it by ResourceClaim shared"), "{text}");
+    }
+}
+
+#[test]
+fn a_name_that_two_slices_have_is_one_device() {
+    let mut cluster = h100();
+    let published = |name: &str, memory: &str| {
+        let mut slice = slice("n9", json!([gpu("gpu-0", "NVIDIA H100 80GB HBM3", memory)]));
+        slice["metadata"]["name"] = json!(name);
+        slice
+    };
+    let totals = |cluster: &Cluster| -> Vec<Option<Mib>> {
+        let devices = cluster.ledger.devices();
+        let of_node = devices.iter().filter(|device| &*device.node == "n9");
+        of_node.map(|device| device.total).collect()
+    };
+    cluster.resource(&published("a", "10Gi"));
+    cluster.resource(&published("b", "81559Mi"));
+    assert_eq!(totals(&cluster), [Some(Mib::new(10_240))]);
+    cluster.resource(&claim(
+        "shared",
+        request(
+            json!({"deviceClassName": "gpu.nvidia.com", "selectors": [{"cel": {
+        "expression": "device.capacity['gpu.nvidia.com'].memory.compareTo(quantity('20Gi')) < 0"}}]}),
+        ),
+    ));
+    assert!(!has(&cluster.create(&by_claim("a", "0.30")), Code::Vg209));
+    // With the first slice the small device is gone, and nothing of it is left.
+    cluster.ledger.remove_resource_slice("a");
+    assert_eq!(totals(&cluster), [Some(Mib::new(u64::from(H100)))]);
+    assert!(has(&cluster.create(&by_claim("b", "0.30")), Code::Vg209));
+}
+
+#[test]
 fn slices_of_older_generations_do_not_count() {
     let mut cluster = h100();
     cluster.resource(&template(

@@ -482,6 +482,7 @@ fn the_fraction_is_written_in_the_form_of_the_launch() {
     );
     let changed = of(json!(["sh", "-c", "exec vllm serve \"$@\"", "--"]), json!(["m"]));
     assert_eq!(changed["command"][2], format!("exec vllm serve \"$@\" {option}"));
+    assert_eq!(shell("vllm serve m\\\\"), format!("vllm serve m\\\\ {option}"));
     // Where something follows, or where it may not run, the text is left as it is.
     for script in [
         "vllm serve m; echo done",
@@ -492,6 +493,10 @@ fn the_fraction_is_written_in_the_form_of_the_launch() {
         "vllm serve m # serves",
         "vllm serve -- m",
         "vllm serve m \\\n",
+        // What came next would be escaped.
+        "vllm serve m\\",
+        "vllm serve m \\",
+        "vllm serve m\\\\\\",
     ] {
         assert_eq!(shell(script), script);
     }

@@ -416,6 +416,21 @@ fn what_the_status_tells_in_part_is_not_used() {
             "{status}"
         );
     }
+    // Two slots are never one and the same.
+    let mut two = cluster.running(&pod("two", "0.05"), "l40s");
+    two["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = json!("2");
+    for (slots, devices) in [(["GPU-1::0", "GPU-1::0"], 0), (["GPU-1::0", "GPU-1::1"], 1)] {
+        let mut pod = shown(&two, "");
+        pod["status"]["containerStatuses"][0]["allocatedResourcesStatus"][0]["resources"] =
+            json!(slots.map(|id| json!({"resourceID": id})));
+        cluster.see(&pod);
+        let holders = &cluster.ledger.devices()[0].holders;
+        let holder = holders.iter().find(|holder| &*holder.name == "two").unwrap();
+        assert_eq!(holder.devices.len(), devices, "{slots:?}");
+    }
+    cluster
+        .ledger
+        .remove_pod(two["metadata"]["uid"].as_str().unwrap());
     // Neither is what a sidecar or an init container has: the kubelet hands their devices on.
     let mut with_init = pod("i", "0.05");
     with_init["spec"]["initContainers"] = with_init["spec"]["containers"].clone();

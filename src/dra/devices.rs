@@ -14,6 +14,9 @@ use crate::units::Mib;
 /// NVIDIA's driver of GPUs and MIG devices.
 pub const DRIVER: &str = "gpu.nvidia.com";
 
+/// What stands for the product of a device that has none.
+pub(crate) const UNKNOWN: &str = "unknown";
+
 /// Attributes that many devices have alike. The others (`uuid`, `parentUUID`, bus ids) tell devices apart and are not kept,
 /// so a selector that asks for one is unknown.
 const KEPT: [&str; 9] = [
@@ -61,6 +64,11 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
+    /// A device that no slice describes: of unknown product and size.
+    pub(crate) fn unknown() -> Self {
+        Self::of(&PublishedDevice::default())
+    }
+
     /// What is known of a device that was published.
     pub(crate) fn of(device: &PublishedDevice) -> Self {
         let mut attributes = BTreeMap::new();
@@ -76,7 +84,7 @@ impl Kind {
         };
         let profile = text("profile").filter(|_| text("type") != Some("gpu"));
         let kind = profile.map_or(DeviceKind::Gpu, |profile| DeviceKind::Mig(Arc::from(profile)));
-        let product = text("productName").unwrap_or("unknown").trim().replace(' ', "-");
+        let product = text("productName").unwrap_or(UNKNOWN).trim().replace(' ', "-");
         let mut capacities = BTreeMap::new();
         let mut default_memory = None;
         for (name, capacity) in device.capacity() {

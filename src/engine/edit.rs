@@ -45,10 +45,14 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
     let before = format!("{option}=");
     if let Some((item, at)) = command.end {
         let text = text_of(context, item)?;
+        let script = text.get(..at)?;
+        if ends_escaping(script) {
+            return None;
+        }
         return Some(OptionEdit {
             pointer: item.pointer()?,
             add: false,
-            before: format!("{} {before}", text.get(..at)?),
+            before: format!("{script} {before}"),
             after: text.get(at..)?.to_owned(),
             sure: !command.conditional && text.get(at..)?.trim().is_empty(),
         });
@@ -71,6 +75,13 @@ fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<
         after: String::new(),
         sure: !command.conditional,
     })
+}
+
+/// Whether a script ends in a backslash that escapes nothing: with anything behind it, that would be escaped. A word whose
+/// last backslash is quoted ends in the quote.
+fn ends_escaping(script: &str) -> bool {
+    let backslashes = script.bytes().rev().take_while(|byte| *byte == b'\\').count();
+    !backslashes.is_multiple_of(2)
 }
 
 fn text_of<'c>(context: &Context<'c>, item: Item) -> Option<&'c str> {

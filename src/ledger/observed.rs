@@ -4,7 +4,7 @@
 //! `status.containerStatuses[].allocatedResourcesStatus` (KEP-4680, feature gate `ResourceHealthStatus`). NVIDIA's plugin
 //! names a shared slot `GPU-<uuid>::<replica>`, anything else by its UUID.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Holder;
@@ -30,13 +30,18 @@ impl Observed {
     }
 }
 
-/// Reads the status of a pod. An entry with a slot that has no identity tells nothing.
+/// Reads the status of a pod. An entry with a slot that has no identity, or that names a slot
+/// twice, tells nothing.
 pub(super) fn read(pod: &Pod) -> Vec<Observed> {
     let mut observed = Vec::new();
     for status in &pod.status.container_statuses {
         for resource in &status.allocated_resources_status {
             let ids = || resource.resources.iter().map(|slot| slot.resource_id.as_str());
-            if !is_slot_resource(&resource.name) || ids().any(|id| device(id).is_empty()) {
+            let distinct: BTreeSet<&str> = ids().collect();
+            if !is_slot_resource(&resource.name)
+                || distinct.iter().any(|id| device(id).is_empty())
+                || distinct.len() < resource.resources.len()
+            {
                 continue;
             }
             let mut devices: BTreeMap<Arc<str>, u32> = BTreeMap::new();

@@ -347,15 +347,20 @@ fn judge_sharers(
     let others = others(context, wanted);
     let count = sharers(context, wanted, uses);
     let policy = judged.policy.clone();
-    let choices: Vec<(&Choice, &Arc<Kind>)> = resolved
-        .iter()
-        .flat_map(|one| &one.requests)
-        .find(|(other, _)| other == wanted)
-        .into_iter()
-        .flat_map(|(_, request)| &request.alternatives)
+    let alternatives = || {
+        let mut requests = resolved.iter().flat_map(|one| &one.requests);
+        let request = requests.find(|(other, _)| other == wanted);
+        request.into_iter().flat_map(|(_, request)| &request.alternatives)
+    };
+    let mut choices: Vec<(&Choice, &Arc<Kind>)> = alternatives()
         .flat_map(|choice| choice.kinds.iter().map(move |kind| (choice, kind)))
         .take(MOST_KINDS)
         .collect();
+    // Whatever device it is that no slice describes now: it is one, and their fractions add up on it.
+    let unknown = Arc::new(Kind::unknown());
+    if choices.is_empty() {
+        choices.extend(alternatives().next().map(|choice| (choice, &unknown)));
+    }
     let mut worst: Option<(Share, Finding)> = None;
     for (choice, kind) in choices {
         let device = device_policy(context, kind);

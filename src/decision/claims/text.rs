@@ -8,7 +8,7 @@ use crate::demand::Use;
 use crate::demand::weigh::by_claim::OnEach;
 use crate::device::DeviceKind;
 use crate::dra::Limit;
-use crate::dra::devices::Kind;
+use crate::dra::devices::{Kind, UNKNOWN};
 use crate::finding::{Code, Finding, HolderRef, Number, Severity, short};
 use crate::units::{Mib, Share};
 
@@ -45,7 +45,10 @@ pub(super) fn no_device(used: &Use, gone: bool) -> Finding {
 
 /// A device in words.
 fn device(kind: &Kind) -> String {
-    let product = short(&kind.product);
+    let product = match &*kind.product {
+        UNKNOWN => "GPU of unknown product".to_owned(),
+        product => short(product),
+    };
     match &kind.device {
         DeviceKind::Gpu => product,
         DeviceKind::Mig(profile) => format!("MIG {profile} of {product}"),
@@ -180,6 +183,10 @@ impl Full<'_, '_> {
         } else {
             String::new()
         };
+        let asked = match self.kind.total {
+            Some(_) => format!("{} ({})", self.own.request, self.own.share),
+            None => format!("{} of it", self.own.share),
+        };
         let situation = match (self.others.len(), self.pods) {
             (0, 1) => format!(
                 "together above the budget {} of its device",
@@ -203,7 +210,7 @@ impl Full<'_, '_> {
         let mut finding = Finding::new(
             Code::Vg201,
             path,
-            format!("{who} {} ({}){each} by {claim}; {situation}", self.own.request, self.own.share),
+            format!("{who} {asked}{each} by {claim}; {situation}"),
         )
         .detail(format!(
             "everybody who uses request {request} of {claim} gets the same {}; its memory is not divided between them",

@@ -21,10 +21,12 @@ pub use client::Client;
 use client::Record;
 use load::Annotations;
 pub use load::Load;
+use other_systems::Declared;
 
 mod agents;
 pub mod client;
 pub mod load;
+pub(crate) mod other_systems;
 mod plugin_daemon;
 pub(crate) mod resources;
 mod standing;
@@ -180,14 +182,18 @@ impl Demand {
         Self::read_with(pod, namespace_labels, policies, sources, true)
     }
 
-    /// Reads what a pod takes of devices, without what its engines load.
+    /// Reads what a pod takes of devices, without what its engines load; of a bound pod also what other systems that the
+    /// policy trusts gave it without a slot.
     pub fn read_amounts(
         pod: &Pod,
         namespace_labels: &BTreeMap<String, String>,
         policies: &PolicySet,
         sources: &dyn Sources,
     ) -> Result<Self, Malformed> {
-        Self::read_with(pod, namespace_labels, policies, sources, false)
+        let mut demand = Self::read_with(pod, namespace_labels, policies, sources, false)?;
+        let trusted = other_systems::trusted(pod, namespace_labels, policies);
+        demand.claims.extend(other_systems::beside_slots(pod, trusted));
+        Ok(demand)
     }
 
     fn read_with(
@@ -200,6 +206,7 @@ impl Demand {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
         let record = Record::of(pod);
+        let trusted = other_systems::trusted(pod, namespace_labels, policies);
         let mut engines = Vec::new();
         for placed in engine::containers(pod) {
             if loads {
@@ -247,6 +254,18 @@ impl Demand {
                 if let Some(slot) = asked.first().filter(|_| loads) {
                     let finding = agent.finding(placed, &slot.resource, slot.path.clone());
                     demand.findings.push(finding);
+                }
+            }
+            if !asked.is_empty() {
+                let declared = Declared::of(pod, placed, trusted);
+                declared.bound(&mut parts);
+                if loads {
+                    for finding in declared.findings {
+                        // What stands at the pod is told once.
+                        if !demand.findings.contains(&finding) {
+                            demand.findings.push(finding);
+                        }
+                    }
                 }
             }
             demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use crate::configuration::{ConfigMap, Configuration, NodeLabels};
+use crate::demand::other_systems::speaks;
 use crate::device::config::Document;
 use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
@@ -161,7 +162,7 @@ impl Snapshot {
             return Ok(());
         };
         // Pods without a GPU hold nothing, and a large cluster has many.
-        if workload.kind != WorkloadKind::Pod || asks_for_gpu(&workload.pod) {
+        if workload.kind != WorkloadKind::Pod || asks_for_gpu(&workload.pod) || speaks(&workload.pod) {
             Self::identify(&mut workload);
             self.workloads.insert(Key::of(&workload), Arc::new(workload));
         }

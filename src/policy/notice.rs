@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::check::at;
-use super::spec::{Access, AccessRule, GpuSharingPolicy, LookUp, Spec, Tenants, Trust};
+use super::spec::{Access, AccessRule, GpuSharingPolicy, LookUp, OtherSharingRule, Spec, Tenants, Trust};
 use super::tree::Tree;
 use super::{Enforcement, Evidence};
 
@@ -82,6 +82,12 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         }
         if spec.models.as_ref().is_some_and(|models| !models.is_empty()) {
             fields.push(("spec.models", why.to_owned()));
+        }
+        let trusted = spec.other_sharing.as_ref().is_some_and(|others| {
+            [others.hami, others.kai, others.volcano].contains(&Some(OtherSharingRule::Trust))
+        });
+        if trusted {
+            fields.push(("spec.otherSharing", why.to_owned()));
         }
         if spec
             .sources

@@ -1,11 +1,11 @@
 //! Every policy in force, and which one applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use super::error::{PolicyError, PolicyErrors};
 use super::file::{self, Document};
-use super::{OwnModels, Policy, PolicyRef};
+use super::{OwnModels, Policy, PolicyRef, SharingSystem};
 use crate::engine::ImageRule;
 
 /// Labels by key.
@@ -118,6 +118,23 @@ impl PolicySet {
     #[must_use]
     pub fn models(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &OwnModels {
         &self.of_pod(namespace_labels, pod_labels, None).models
+    }
+
+    /// The other sharing systems whose amounts count for the pod. Amounts are read before any node is considered, as
+    /// invocations are.
+    #[must_use]
+    pub fn trusted_systems(
+        &self,
+        namespace_labels: &Labels,
+        pod_labels: &Labels,
+    ) -> &BTreeSet<SharingSystem> {
+        &self.of_pod(namespace_labels, pod_labels, None).trusted_systems
+    }
+
+    /// Whether any policy trusts any of them.
+    #[must_use]
+    pub fn trusts_any_system(&self) -> bool {
+        self.iter().any(|policy| !policy.trusted_systems.is_empty())
     }
 
     /// Whether the policy of a pod can differ from node to node.

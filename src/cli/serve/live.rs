@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use crate::cli::args::Serve;
 use crate::cli::{Failure, policies};
 use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::demand::other_systems::speaks;
 use crate::device::GpuNode;
 use crate::device::inventory;
 use crate::engine::Sources;
@@ -18,7 +19,7 @@ use crate::server::backend::{Asked, Clock, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
-use crate::workload::{Workload, WorkloadKind};
+use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 use super::plugin_configs::PluginConfigs;
 use super::reload::{self, Reload};
@@ -125,6 +126,10 @@ impl Reader for PolicyReader {
                 plugin: plugin.as_deref(),
             },
         )
+    }
+
+    fn counts(&self, pod: &Pod) -> bool {
+        asks_for_gpu(pod) || speaks(pod) && self.policies().trusts_any_system()
     }
 
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {

@@ -207,6 +207,8 @@ impl Demand {
         let annotations = Annotations::of(pod);
         let record = Record::of(pod);
         let trusted = other_systems::trusted(pod, namespace_labels, policies);
+        let given = other_systems::given(pod, trusted);
+        let mut told_of_others = std::collections::BTreeSet::new();
         let mut engines = Vec::new();
         for placed in engine::containers(pod) {
             if loads {
@@ -257,15 +259,12 @@ impl Demand {
                 }
             }
             if !asked.is_empty() {
-                let declared = Declared::of(pod, placed, trusted);
+                let declared = Declared::of(pod, placed, trusted, &given);
                 declared.bound(&mut parts);
                 if loads {
-                    for finding in declared.findings {
-                        // What stands at the pod is told once.
-                        if !demand.findings.contains(&finding) {
-                            demand.findings.push(finding);
-                        }
-                    }
+                    // What stands at the pod is told once.
+                    let new = |finding: &Finding| told_of_others.insert(finding.path.to_string());
+                    demand.findings.extend(declared.findings.into_iter().filter(new));
                 }
             }
             demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());

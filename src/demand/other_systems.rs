@@ -150,14 +150,18 @@ pub(super) struct Declared {
 
 impl Declared {
     /// Reads the words of a container.
-    pub(super) fn of(pod: &Pod, placed: Placed<'_>, trusted: &BTreeSet<SharingSystem>) -> Self {
+    pub(super) fn of(
+        pod: &Pod,
+        placed: Placed<'_>,
+        trusted: &BTreeSet<SharingSystem>,
+        given: &[Given<'_>],
+    ) -> Self {
         let mut declared = Self::default();
-        if let Some(given) = given(pod, trusted)
-            .into_iter()
-            .find(|given| given.container == placed.container.name)
-            && let Some(largest) = given.largest
-        {
-            declared.amount = Some((Amount::Absolute(largest), given.path));
+        let mut of_it = given
+            .iter()
+            .filter(|given| given.container == placed.container.name);
+        if let Some((largest, path)) = of_it.find_map(|given| Some((given.largest?, &given.path))) {
+            declared.amount = Some((Amount::Absolute(largest), path.clone()));
         }
         for (system, place, unit) in WORDS {
             let Some((value, path)) = written(pod, placed, place) else {
@@ -292,7 +296,7 @@ pub(super) fn beside_slots(pod: &Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<
             continue;
         }
         let of_it = given.iter().find(|given| given.container == container.name);
-        let declared = Declared::of(pod, placed, trusted).amount;
+        let declared = Declared::of(pod, placed, trusted, &given).amount;
         let amount = match (of_it.and_then(|given| given.together), declared) {
             (Some(together), _) => Some((
                 Amount::Absolute(together),

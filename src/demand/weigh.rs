@@ -138,12 +138,12 @@ fn claim_holds(
     // More ranks than the node has slots find no place there anyway, however many somebody writes.
     let most = u32::try_from(most).unwrap_or(u32::MAX).min(pool.slots);
     // What another system gave takes no slot.
-    let held = if claim.slots == 0 {
+    let standing = if claim.slots == 0 {
         ranks
     } else {
         ranks.min(claim.slots)
     };
-    for rank in 0..held.min(most) {
+    for rank in 0..standing.min(most) {
         let mut hold = Hold {
             container: claim.container.clone(),
             rank,

@@ -63,7 +63,9 @@ pub(super) fn of_others(demand: &Demand, given: &[Given<'_>]) -> Vec<Observed> {
         for claim in claims.filter(|claim| claim.container == given.container) {
             let mut devices = given.devices.clone();
             if claim.slots == 0 {
-                devices.values_mut().for_each(|slots| *slots = 0);
+                for slots in devices.values_mut() {
+                    *slots = 0;
+                }
             }
             observed.push(Observed {
                 container: claim.container.clone(),

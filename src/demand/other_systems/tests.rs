@@ -20,7 +20,12 @@ fn with(annotations: &Value, limits: &Value) -> Pod {
 /// What the first container is bounded by, in words.
 fn first(annotations: &Value, limits: &Value) -> String {
     let pod = with(annotations, limits);
-    let declared = Declared::of(&pod, containers(&pod).next().unwrap(), &all());
+    let declared = Declared::of(
+        &pod,
+        containers(&pod).next().unwrap(),
+        &all(),
+        &given(&pod, &all()),
+    );
     match (declared.amount, declared.findings.first()) {
         (Some((Amount::Absolute(mib), _)), _) => mib.get().to_string(),
         (Some((Amount::OfTotal { fraction, .. }, _)), _) => fraction.share().to_string(),
@@ -132,7 +137,7 @@ fn who_is_not_trusted_is_told_for_information() {
         &json!({"nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}),
     );
     let kai = BTreeSet::from([SharingSystem::Kai]);
-    let declared = Declared::of(&pod, containers(&pod).next().unwrap(), &kai);
+    let declared = Declared::of(&pod, containers(&pod).next().unwrap(), &kai, &[]);
     assert_eq!(
         declared.amount.map(|(amount, _)| amount),
         Some(Amount::Absolute(Mib::new(2000)))
@@ -193,6 +198,33 @@ fn only_a_bound_pod_was_given_anything() {
     assert!(!speaks(&pod) && beside_slots(&pod, &all()).is_empty());
 }
 
+#[test]
+fn a_thousand_containers_cost_no_more_than_their_text() {
+    let sections = "GPU-1,NVIDIA,3000,0:GPU-2,NVIDIA,3000,0:;".repeat(5_000);
+    let list: Vec<Value> = (0..5_000)
+        .map(|index| json!({"name": format!("c{index}"), "resources": {"limits": {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1}}}))
+        .collect();
+    let pod = pod(
+        json!({"metadata": {"annotations": {"hami.io/vgpu-devices-allocated": sections}},
+        "spec": {"nodeName": "n", "containers": list}}),
+    );
+    let policy = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: p}\nspec:\n  \
+                  otherSharing: {hami: trust}\n";
+    let documents = crate::policy::file::parse(policy, "test").unwrap();
+    let policies = PolicySet::from_documents(documents).unwrap();
+    let began = std::time::Instant::now();
+    let given = given(&pod, &all());
+    for placed in containers(&pod) {
+        let declared = Declared::of(&pod, placed, &all(), &given);
+        assert_eq!(
+            declared.amount.map(|(amount, _)| amount),
+            Some(Amount::Absolute(Mib::new(3000)))
+        );
+    }
+    assert!(began.elapsed().as_millis() < 2_000, "{:?}", began.elapsed());
+    assert!(policies.trusts_any_system() && !PolicySet::built_in().trusts_any_system());
+}
+
 proptest! {
     #[test]
     fn nothing_panics_and_no_amount_is_zero_or_beyond_a_device(
@@ -219,7 +251,7 @@ proptest! {
             prop_assert!(claim.slots == 0 && claim.ranks() > 0);
         }
         for placed in containers(&pod) {
-            let declared = Declared::of(&pod, placed, &all());
+            let declared = Declared::of(&pod, placed, &all(), &given(&pod, &all()));
             if let Some((Amount::Absolute(mib), _)) = declared.amount {
                 prop_assert!((1..=MOST_MIB).contains(&mib.get()));
             }

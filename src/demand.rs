@@ -22,11 +22,13 @@ pub use client::Client;
 use client::Record;
 use load::Annotations;
 pub use load::Load;
+use other_systems::Declared;
 
 pub mod access;
 mod agents;
 pub mod client;
 pub mod load;
+pub(crate) mod other_systems;
 mod plugin_daemon;
 pub(crate) mod resources;
 mod standing;
@@ -184,14 +186,18 @@ impl Demand {
         Self::read_with(pod, namespace_labels, policies, sources, true)
     }
 
-    /// Reads what a pod takes of devices, without what its engines load.
+    /// Reads what a pod takes of devices, without what its engines load; of a bound pod also what other systems that the
+    /// policy trusts gave it without a slot.
     pub fn read_amounts(
         pod: &Pod,
         namespace_labels: &BTreeMap<String, String>,
         policies: &PolicySet,
         sources: &dyn Sources,
     ) -> Result<Self, Malformed> {
-        Self::read_with(pod, namespace_labels, policies, sources, false)
+        let mut demand = Self::read_with(pod, namespace_labels, policies, sources, false)?;
+        let trusted = other_systems::trusted(pod, namespace_labels, policies);
+        demand.claims.extend(other_systems::beside_slots(pod, trusted));
+        Ok(demand)
     }
 
     fn read_with(
@@ -204,6 +210,9 @@ impl Demand {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
         let record = Record::of(pod);
+        let trusted = other_systems::trusted(pod, namespace_labels, policies);
+        let given = other_systems::given(pod, trusted);
+        let mut told_of_others = std::collections::BTreeSet::new();
         let mut engines = Vec::new();
         let unasked = access::Asker {
             pod,
@@ -262,6 +271,15 @@ impl Demand {
                 if let Some(slot) = asked.first().filter(|_| loads) {
                     let finding = agent.finding(placed, &slot.resource, slot.path.clone());
                     demand.findings.push(finding);
+                }
+            }
+            if !asked.is_empty() {
+                let declared = Declared::of(pod, placed, trusted, &given);
+                declared.bound(&mut parts);
+                if loads {
+                    // What stands at the pod is told once.
+                    let new = |finding: &Finding| told_of_others.insert(finding.path.to_string());
+                    demand.findings.extend(declared.findings.into_iter().filter(new));
                 }
             }
             demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());

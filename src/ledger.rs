@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::demand::weigh::{self, Rules, Weighed};
-use crate::demand::{Demand, Standing};
+use crate::demand::{Demand, Standing, other_systems};
 use crate::device::GpuNode;
 use crate::dra::Dra;
 use crate::engine::Sources;
@@ -289,6 +289,9 @@ impl Ledger {
         }
         let made = holder::made(pod);
         let claims = holder::claims(&demand, &made);
+        let mut observed = observed::read(pod);
+        let given = other_systems::given(pod, other_systems::trusted(pod, &labels, &self.policies));
+        observed.extend(observed::of_others(&demand, &given));
         let holder = Holder {
             uid: uid.clone(),
             namespace: Arc::from(pod.metadata.namespace.as_str()),
@@ -308,7 +311,7 @@ impl Ledger {
             node: node.clone(),
             place: None,
             standings: Vec::new(),
-            observed: observed::read(pod),
+            observed,
             claims,
             made,
             seen: true,

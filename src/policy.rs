@@ -3,7 +3,7 @@
 //! A `GpuSharingPolicy` document is read by [`mod@file`] into [`spec`] and from there into a [`Policy`]; what a document
 //! leaves out comes from the built-in default, never from another policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -380,6 +380,8 @@ pub struct Policy {
     pub mps: MpsRules,
     /// Whether the container toolkit's memory limit is set, where a driver can keep it.
     pub toolkit_limit: bool,
+    /// Other systems that share devices and whose amounts count.
+    pub trusted_systems: BTreeSet<SharingSystem>,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.
@@ -388,6 +390,39 @@ pub struct Policy {
     pub models: OwnModels,
     /// Texts.
     pub messages: Messages,
+}
+
+/// A system beside the device plugin that shares devices, with words of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum SharingSystem {
+    /// Project-HAMi/HAMi.
+    Hami,
+    /// kai-scheduler/KAI-Scheduler and its GPU fractioning.
+    Kai,
+    /// volcano-sh/volcano with the vGPU or the older GPU-share device plugin.
+    Volcano,
+}
+
+impl SharingSystem {
+    /// Its name in texts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Hami => "HAMi",
+            Self::Kai => "KAI",
+            Self::Volcano => "Volcano",
+        }
+    }
+
+    /// The field of the policy that says whether it counts.
+    #[must_use]
+    pub const fn field(self) -> &'static str {
+        match self {
+            Self::Hami => "otherSharing.hami",
+            Self::Kai => "otherSharing.kai",
+            Self::Volcano => "otherSharing.volcano",
+        }
+    }
 }
 
 /// MIG profiles that pods may ask for. Whole GPUs are not meant.

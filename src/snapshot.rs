@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::configuration::{ConfigMap, Configuration, NodeLabels};
 use crate::demand::access::may_reach;
+use crate::demand::other_systems::speaks;
 use crate::device::config::Document;
 use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
@@ -165,6 +166,7 @@ impl Snapshot {
         if workload.kind != WorkloadKind::Pod
             || asks_for_gpu(&workload.pod)
             || may_reach(&workload.pod, |_| true)
+            || speaks(&workload.pod)
         {
             Self::identify(&mut workload);
             self.workloads.insert(Key::of(&workload), Arc::new(workload));

@@ -146,7 +146,13 @@ fn claim_holds(
     let mut holds = Vec::new();
     // More ranks than the node has slots find no place there anyway, however many somebody writes.
     let most = u32::try_from(most).unwrap_or(u32::MAX).min(pool.slots);
-    for rank in 0..ranks.min(claim.slots).min(most) {
+    // What another system gave takes no slot.
+    let standing = if claim.slots == 0 {
+        ranks
+    } else {
+        ranks.min(claim.slots)
+    };
+    for rank in 0..standing.min(most) {
         let mut hold = Hold {
             container: claim.container.clone(),
             rank,
@@ -593,8 +599,12 @@ fn slot_findings(hold: &Hold, claim: &Claim, pool: &Pool, rules: Rules<'_>) -> V
     findings
 }
 
-/// A finding with its severity under the policy; below `enforce` nothing is an error.
+/// A finding with its severity under the policy; below `enforce` nothing is an error. What is information by itself stays
+/// so: no code has that severity by default.
 pub(crate) fn under(policy: &Policy, finding: Finding) -> Finding {
+    if finding.severity == Severity::Info {
+        return finding;
+    }
     let severity = policy.severity(finding.code);
     finding.with_severity(severity)
 }

@@ -8,7 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::Holder;
-use crate::demand::{Claim, Seen, Standing};
+use crate::demand::other_systems::Given;
+use crate::demand::{Claim, Demand, Seen, Standing};
 use crate::device::{Pool, is_slot_resource};
 use crate::engine::Role;
 use crate::workload::pod::Pod;
@@ -51,6 +52,29 @@ pub(super) fn read(pod: &Pod) -> Vec<Observed> {
             observed.push(Observed {
                 container: status.name.clone(),
                 resource: Arc::from(resource.name.as_str()),
+                devices,
+            });
+        }
+    }
+    observed
+}
+
+/// The devices that other sharing systems gave the containers of a pod: of each of their slots, or of none where they take
+/// none.
+pub(super) fn of_others(demand: &Demand, given: &[Given<'_>]) -> Vec<Observed> {
+    let mut observed = Vec::new();
+    for given in given.iter().filter(|given| !given.devices.is_empty()) {
+        let claims = demand.claims.iter();
+        for claim in claims.filter(|claim| claim.container == given.container) {
+            let mut devices = given.devices.clone();
+            if claim.slots == 0 {
+                for slots in devices.values_mut() {
+                    *slots = 0;
+                }
+            }
+            observed.push(Observed {
+                container: claim.container.clone(),
+                resource: claim.resource.clone(),
                 devices,
             });
         }

@@ -30,6 +30,9 @@ pub(crate) struct Load {
     pub(crate) slots: u32,
     /// Shares of the holders that may stand on any device, largest first.
     shares: Vec<Share>,
+    /// Sum of the shares of holders without a slot whose device nothing tells: free slots do not bound how many of them stand
+    /// on one device, so all count on each.
+    beside: Share,
     /// What was seen, by device.
     observed: BTreeMap<Arc<str>, There>,
     /// Sum of the shares of those who take memory of every device.
@@ -53,6 +56,7 @@ struct There {
 pub(crate) struct Nameless {
     slots: u32,
     shares: Vec<Share>,
+    beside: Share,
     devices: Vec<There>,
     everywhere: Share,
     unseen: Tenants,
@@ -69,6 +73,10 @@ impl Load {
     pub(crate) fn add(&mut self, standing: &Standing) {
         self.slots = self.slots.saturating_add(standing.slots);
         for new in standing.anywhere() {
+            if standing.slots == 0 {
+                self.beside = self.beside.plus(new);
+                continue;
+            }
             let at = self.shares.partition_point(|share| *share > new);
             self.shares.insert(at, new);
         }
@@ -95,6 +103,10 @@ impl Load {
     pub(crate) fn remove(&mut self, standing: &Standing) {
         self.slots = self.slots.saturating_sub(standing.slots);
         for old in standing.anywhere() {
+            if standing.slots == 0 {
+                self.beside = self.beside.less(old);
+                continue;
+            }
             // Sorted largest first, hence the reversed key.
             if let Ok(at) = self
                 .shares
@@ -124,7 +136,7 @@ impl Load {
             }
         }
         self.observed
-            .retain(|_, there| there.taken.slots > 0 || !there.tenants.is_empty());
+            .retain(|_, there| there.taken != OnDevice::default() || !there.tenants.is_empty());
     }
 
     pub(crate) fn nameless(&self) -> Nameless {
@@ -133,6 +145,7 @@ impl Load {
         Nameless {
             slots: self.slots,
             shares: self.shares.clone(),
+            beside: self.beside,
             devices,
             everywhere: self.everywhere,
             unseen: self.unseen.clone(),
@@ -155,7 +168,7 @@ impl Load {
 
     /// Whether there are holders, and the device of each was seen.
     fn is_seen(&self) -> bool {
-        self.shares.is_empty() && !self.observed.is_empty()
+        self.shares.is_empty() && self.beside == Share::ZERO && !self.observed.is_empty()
     }
 
     /// The sum of the shares that may come together on one device.
@@ -168,9 +181,10 @@ impl Load {
         self.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
     }
 
-    /// Sum of the largest shares that may be anywhere.
+    /// Sum of the largest shares that may be anywhere, with all that takes no slot.
     fn largest(&self, most: usize) -> Share {
-        self.shares.iter().take(most).copied().sum()
+        let largest: Share = self.shares.iter().take(most).copied().sum();
+        self.beside.plus(largest)
     }
 
     /// The devices of the pool: each that was seen, and one for all of which nothing was seen.
@@ -277,7 +291,7 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
     let mut old = load.shares.iter().copied().peekable();
     let mut new = standing.holds.iter().map(|hold| hold.share).peekable();
     let added: Share = standing.everywhere.iter().map(|hold| hold.share).sum();
-    let mut sum = load.everywhere.plus(added);
+    let mut sum = load.everywhere.plus(load.beside).plus(added);
     for _ in 0..may_meet(pool, policy) {
         let next = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if b > a => new.next(),
@@ -421,6 +435,39 @@ mod tests {
         load.add(&standing(&[300_000]));
         assert!(!fits(&pool, &policy(), &load, &standing(&[450_000])).memory);
         assert!(fits(&pool, &policy(), &load, &standing(&[300_000])).memory);
+    }
+
+    #[test]
+    fn what_takes_no_slot_counts_on_each_device_beside_the_largest_others() {
+        let pool = pool(2, 2);
+        let mut beside = standing(&[200_000]);
+        beside.slots = 0;
+        let mut load = Load::default();
+        load.add(&beside);
+        load.add(&beside);
+        load.add(&standing(&[300_000]));
+        assert_eq!(load.slots, 1);
+        assert_eq!(load.together(&pool, &policy()).ppm(), 700_000);
+        assert_eq!(room(&pool, &policy(), &load).ppm(), 200_000);
+        assert!(fits(&pool, &policy(), &load, &standing(&[200_000])).all());
+        assert!(!fits(&pool, &policy(), &load, &standing(&[200_001])).memory);
+        load.remove(&beside);
+        load.remove(&beside);
+        load.remove(&standing(&[300_000]));
+        assert_eq!(load, Load::default());
+
+        // On the device that it was seen on, and gone with it.
+        beside.seen = vec![crate::demand::Seen {
+            container: "c".into(),
+            devices: BTreeMap::from([(Arc::from("GPU-1"), 0)]),
+        }];
+        load.add(&beside);
+        load.add(&beside);
+        assert_eq!(load.together(&pool, &policy()).ppm(), 400_000);
+        load.remove(&beside);
+        assert_eq!(load.together(&pool, &policy()).ppm(), 200_000);
+        load.remove(&beside);
+        assert_eq!(load, Load::default());
     }
 
     #[test]

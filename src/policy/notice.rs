@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use super::check::at;
-use super::spec::{GpuSharingPolicy, LookUp, Spec, Trust};
+use super::spec::{GpuSharingPolicy, LookUp, OtherSharingRule, Spec, Trust};
 use super::tree::Tree;
 use super::{Enforcement, Evidence};
 
@@ -84,6 +84,12 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         }
         if spec.access.is_some() {
             fields.push(("spec.access", why.to_owned()));
+        }
+        let trusted = spec.other_sharing.as_ref().is_some_and(|others| {
+            [others.hami, others.kai, others.volcano].contains(&Some(OtherSharingRule::Trust))
+        });
+        if trusted {
+            fields.push(("spec.otherSharing", why.to_owned()));
         }
         if spec
             .sources

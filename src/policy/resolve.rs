@@ -1,16 +1,16 @@
 //! From a document to a [`Policy`]: what the document leaves out comes from the built-in default.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::spec::{
     Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
-    Overhead, Tenants, ToolkitLimit, Unknown, VllmOverhead,
+    OtherSharing, OtherSharingRule, Overhead, Tenants, ToolkitLimit, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
     AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches,
     Messages, MissingFacts, Mode, MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot,
-    Policy, Reserve, Selector, Tenancy, ThreadPercentage, UnknownRule, UnknownRules,
+    Policy, Reserve, Selector, SharingSystem, Tenancy, ThreadPercentage, UnknownRule, UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -70,6 +70,7 @@ pub(crate) fn blank() -> Policy {
             exempt: Exempt::default(),
         },
         toolkit_limit: true,
+        trusted_systems: [SharingSystem::Hami, SharingSystem::Kai, SharingSystem::Volcano].into(),
         default_fraction: DefaultFraction::FairShare,
         mig_profiles: AllowedProfiles::Only(Vec::new()),
         mps: MpsRules {
@@ -152,6 +153,9 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
         &mut policy.toolkit_limit,
         toolkit.map(|toolkit| toolkit == ToolkitLimit::Footprint),
     );
+    if let Some(others) = spec.other_sharing {
+        set_trusted_systems(&mut policy.trusted_systems, &others);
+    }
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,
@@ -288,6 +292,20 @@ fn allowed_profiles(profiles: MigProfiles) -> AllowedProfiles {
             let names = names.iter();
             AllowedProfiles::Only(names.filter_map(|name| ProfileName::parse(name)).collect())
         }
+    }
+}
+
+fn set_trusted_systems(into: &mut BTreeSet<SharingSystem>, others: &OtherSharing) {
+    for (system, rule) in [
+        (SharingSystem::Hami, others.hami),
+        (SharingSystem::Kai, others.kai),
+        (SharingSystem::Volcano, others.volcano),
+    ] {
+        match rule {
+            Some(OtherSharingRule::Trust) => into.insert(system),
+            Some(OtherSharingRule::Ignore) => into.remove(&system),
+            None => continue,
+        };
     }
 }
 

@@ -1,11 +1,11 @@
 //! Every policy in force, and which one applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use super::error::{PolicyError, PolicyErrors};
 use super::file::{self, Document};
-use super::{AccessPolicy, OwnModels, Policy, PolicyRef};
+use super::{AccessPolicy, OwnModels, Policy, PolicyRef, SharingSystem};
 use crate::engine::ImageRule;
 
 /// Labels by key.
@@ -131,6 +131,23 @@ impl PolicySet {
         self.iter()
             .flat_map(|policy| &policy.access.runtime_classes)
             .map(String::as_str)
+    }
+
+    /// The other sharing systems whose amounts count for the pod. Amounts are read before any node is considered, as
+    /// invocations are.
+    #[must_use]
+    pub fn trusted_systems(
+        &self,
+        namespace_labels: &Labels,
+        pod_labels: &Labels,
+    ) -> &BTreeSet<SharingSystem> {
+        &self.of_pod(namespace_labels, pod_labels, None).trusted_systems
+    }
+
+    /// Whether any policy trusts any of them.
+    #[must_use]
+    pub fn trusts_any_system(&self) -> bool {
+        self.iter().any(|policy| !policy.trusted_systems.is_empty())
     }
 
     /// Whether the policy of a pod can differ from node to node.

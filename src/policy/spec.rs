@@ -98,6 +98,8 @@ pub struct Spec {
     pub memory_limit: Option<MemoryLimit>,
     /// MIG.
     pub mig: Option<Mig>,
+    /// Other systems that share devices.
+    pub other_sharing: Option<OtherSharing>,
     /// What is looked up.
     pub sources: Option<Sources>,
     /// Access to devices without a request.
@@ -350,6 +352,28 @@ pub enum ToolkitLimit {
 pub struct Mig {
     /// Profiles that pods may ask for.
     pub profiles: Option<MigProfiles>,
+}
+
+/// `spec.otherSharing`: what pods say in the words of other systems that share devices.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+pub struct OtherSharing {
+    /// HAMi.
+    pub hami: Option<OtherSharingRule>,
+    /// KAI Scheduler.
+    pub kai: Option<OtherSharingRule>,
+    /// Volcano.
+    pub volcano: Option<OtherSharingRule>,
+}
+
+/// Whether such a system's words count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OtherSharingRule {
+    /// They do not.
+    Ignore,
+    /// They do: the system bounds each container by them.
+    Trust,
 }
 
 /// `spec.sources`.

@@ -27,6 +27,7 @@ mod configuration;
 mod control_plane;
 mod custom_kinds;
 mod manifests;
+mod mig;
 mod mutation;
 mod operations;
 mod outage;

@@ -93,6 +93,28 @@ impl GpuNode {
             .label("nvidia.com/gpu.sharing-strategy", "mps")
     }
 
+    /// Its GPU cut into instances of one profile under the strategy `mixed`, each with `replicas` slots.
+    pub fn mig(self, profile: &str, memory: u32, instances: u32, replicas: u32) -> Self {
+        let resource = format!("nvidia.com/mig-{profile}");
+        let product = format!("{}-MIG-{profile}", self.labels["nvidia.com/gpu.product"]);
+        let (product, strategy) = if replicas > 1 {
+            (format!("{product}-SHARED"), "time-slicing")
+        } else {
+            (product, "none")
+        };
+        let own = |name: &str| format!("{resource}.{name}");
+        self.label("nvidia.com/mig.capable", "true")
+            .label("nvidia.com/mig.strategy", "mixed")
+            .label("nvidia.com/gpu.replicas", "0")
+            .label(&own("product"), &product)
+            .label(&own("memory"), &memory.to_string())
+            .label(&own("count"), &instances.to_string())
+            .label(&own("replicas"), &replicas.to_string())
+            .label(&own("sharing-strategy"), strategy)
+            .resource("nvidia.com/gpu", 0)
+            .resource(&resource, instances * replicas)
+    }
+
     pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self

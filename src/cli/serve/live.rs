@@ -9,6 +9,8 @@ use futures::future::BoxFuture;
 use crate::cli::args::Serve;
 use crate::cli::{Failure, policies};
 use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::demand::access::may_reach;
+use crate::demand::other_systems::speaks;
 use crate::device::GpuNode;
 use crate::device::inventory;
 use crate::engine::Sources;
@@ -18,7 +20,7 @@ use crate::server::backend::{Asked, Clock, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
-use crate::workload::{Workload, WorkloadKind};
+use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 use super::plugin_configs::PluginConfigs;
 use super::reload::{self, Reload};
@@ -131,6 +133,12 @@ impl Reader for PolicyReader {
         self.policies()
             .runtime_classes()
             .any(|class| class == runtime_class)
+    }
+
+    fn counts(&self, pod: &Pod) -> bool {
+        asks_for_gpu(pod)
+            || may_reach(pod, |class| self.shows_all(class))
+            || speaks(pod) && self.policies().trusts_any_system()
     }
 
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {

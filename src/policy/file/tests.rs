@@ -250,6 +250,13 @@ const BAD_SPECS: &[(&str, &[&str])] = &[
         &["5:22: spec.mps.memoryLimit: is 0, not footprint, none or a number of MiB such as 16384"],
     ),
     (
+        "otherSharing: {hami: yes, kia: trust}",
+        &[
+            r#"5:24: spec.otherSharing.hami: "yes" is not known; known are ignore, trust"#,
+            "5:29: spec.otherSharing.kia: is no field of spec.otherSharing; did you mean kai?",
+        ],
+    ),
+    (
         r#"mps: {override: "yes"}"#,
         &[r#"5:19: spec.mps.override: is "yes", not true or false"#],
     ),
@@ -497,6 +504,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
   engines: [{{images: [a/*], engine: vllm}}]
   models: [{{names: [m], weightsMiB: 3}}]
   defaults: {{gpuMemoryUtilization: fairShare}}
+  otherSharing: {{hami: ignore, kai: trust}}
 "
     );
     let documents = parse(&text, "p.yaml").unwrap();
@@ -513,6 +521,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",
+            "p.yaml:17: spec.otherSharing: without effect beside match.nodes: invocations are read before any node is considered",
         ]
     );
     let silent = format!("{HEAD}spec: {{match: {{expression: \"true\"}}}}\n");

@@ -310,10 +310,11 @@ fn mps_limits(sharing: &Value, devices: Option<usize>) -> Option<Mps> {
     for (device, value) in each.into_iter().flatten() {
         let Some(limit) = limit(value) else { continue };
         match device.parse::<usize>() {
-            Ok(number) if devices.is_none_or(|devices| number < devices) => {
-                _ = numbered.insert(number, limit)
+            Ok(number) => {
+                if devices.is_none_or(|devices| number < devices) {
+                    numbered.insert(number, limit);
+                }
             }
-            Ok(_) => {}
             Err(_) => named.push(limit),
         }
     }

@@ -510,6 +510,33 @@ fn mps_limits_of_claims_and_classes_are_read() {
         with_limit(json!({"defaultActiveThreadPercentage": 50})),
     ));
     assert!(cluster.create(&pod("0.30")).admit);
+    // What a device is given by its number wins over the default; that of another device does not count.
+    for (limit, admit) in [
+        (
+            json!({"defaultPinnedDeviceMemoryLimit": "10Gi", "defaultPerDevicePinnedMemoryLimit": {"0": "40Gi"}}),
+            true,
+        ),
+        (
+            json!({"defaultPinnedDeviceMemoryLimit": "40Gi", "defaultPerDevicePinnedMemoryLimit": {"0": "10Gi"}}),
+            false,
+        ),
+        (
+            json!({"defaultPinnedDeviceMemoryLimit": "40Gi", "defaultPerDevicePinnedMemoryLimit": {"1": "10Gi"}}),
+            true,
+        ),
+        (json!({"defaultPerDevicePinnedMemoryLimit": {"1": "10Gi"}}), true),
+        (
+            json!({"defaultPinnedDeviceMemoryLimit": "40Gi", "defaultPerDevicePinnedMemoryLimit": {"GPU-1": "10Gi"}}),
+            false,
+        ),
+        (
+            json!({"defaultPinnedDeviceMemoryLimit": 10_737_418_240_u64}),
+            false,
+        ),
+    ] {
+        cluster.resource(&template("one", with_limit(limit.clone())));
+        assert_eq!(cluster.create(&pod("0.30")).admit, admit, "{limit}");
+    }
     cluster.resource(&template("one", with_limit(json!("odd"))));
     assert!(cluster.create(&pod("0.30")).admit);
 }
@@ -641,6 +668,32 @@ fn what_is_not_known_yet_is_told() {
         json!([result("n1", "gpu-7")]),
     ));
     assert!(has(&cluster.create(&by_claim("a", "0.30")), Code::Vg209));
+}
+
+#[test]
+fn what_takes_all_it_can_get_takes_the_mps_limit_of_its_claim() {
+    for (limit, admitted) in [("20Gi", 3), ("30Gi", 2), ("70Gi", 1)] {
+        let mut spec = request(json!({"deviceClassName": "gpu.nvidia.com"}));
+        spec["devices"]["config"] = json!([{"opaque": {"driver": "gpu.nvidia.com", "parameters": {
+            "kind": "GpuConfig",
+            "sharing": {"strategy": "MPS", "mpsConfig": {"defaultPinnedDeviceMemoryLimit": limit}}}}}]);
+        let mut cluster = h100();
+        cluster.resource(&claim("shared", spec));
+        for index in 0..4 {
+            let mut pod = by_claim(&format!("train-{index}"), "0.10");
+            let container = &mut pod["spec"]["containers"][0];
+            container["image"] = json!("pytorch/pytorch:2.8.0");
+            container["command"] = json!(["python", "train.py"]);
+            container["args"] = json!([]);
+            let verdict = cluster.create(&pod);
+            assert_eq!(
+                verdict.admit,
+                index < admitted,
+                "{limit} {index}: {:#?}",
+                verdict.findings
+            );
+        }
+    }
 }
 
 #[test]

@@ -1,8 +1,9 @@
 //! From a pod's claim to the kinds of devices that it may be given.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::devices::{DRIVER, Kind};
@@ -11,6 +12,7 @@ use super::selector::{self, Answer};
 use super::{Dra, Limit, key};
 use crate::quantity::Quantity;
 use crate::units::Mib;
+use crate::workload::pod::QuantityText;
 
 /// Alternatives of one request that are followed; the API server allows 8.
 const MOST_ALTERNATIVES: usize = 8;
@@ -46,10 +48,19 @@ pub(crate) struct Choice {
     pub(crate) allocated: Vec<(Arc<str>, Arc<str>)>,
     /// How much of a device the claim consumes, where it says so or was given so much.
     pub(crate) memory: Option<Mib>,
-    /// The limit that MPS is told.
-    pub(crate) mps: Option<Mib>,
+    /// The limits that MPS is told.
+    pub(crate) mps: Mps,
     /// Whether a selector could not be evaluated, so that some kinds may not be meant.
     pub(crate) guessed: bool,
+}
+
+/// Limits of each process on the devices of a request under MPS.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mps {
+    /// The smallest that there is.
+    pub(crate) least: Option<Mib>,
+    /// The largest; `None` where a device has none.
+    pub(crate) most: Option<Mib>,
 }
 
 impl Choice {
@@ -59,7 +70,7 @@ impl Choice {
             .multiple
             .then(|| self.memory.or(kind.default_memory))
             .flatten();
-        match (capacity, self.mps) {
+        match (capacity, self.mps.least) {
             (Some(capacity), Some(mps)) if mps < capacity => Some(Limit::Mps(mps)),
             (Some(capacity), _) => Some(Limit::Capacity(capacity)),
             (None, mps) => mps.map(Limit::Mps),
@@ -181,9 +192,9 @@ impl Dra {
         Some(Choice {
             count: Some(u32::try_from(allocated.len()).unwrap_or(u32::MAX)),
             kinds: kinds.into_iter().collect(),
+            mps: self.mps(name, class.map(|(_, wanted)| wanted), spec, Some(allocated.len())),
             allocated,
             memory,
-            mps: self.mps(name, class.map(|(_, wanted)| wanted), spec),
             guessed: false,
         })
     }
@@ -220,18 +231,19 @@ impl Dra {
         });
         let all = wanted.allocation_mode.as_deref() == Some("All");
         let count = wanted.count.unwrap_or(1);
+        let devices = (!all).then(|| usize::try_from(count).unwrap_or(usize::MAX));
         Some(Choice {
             count: (!all).then(|| u32::try_from(count).unwrap_or(u32::MAX)),
             kinds,
             allocated: Vec::new(),
             memory,
-            mps: self.mps(name, Some(wanted), spec),
+            mps: self.mps(name, Some(wanted), spec, devices),
             guessed,
         })
     }
 
-    /// The limit that the driver is told to give to MPS: the claim's word before the class's.
-    fn mps(&self, request: &str, wanted: Option<&Wanted>, spec: &ClaimSpec) -> Option<Mib> {
+    /// The limits that the driver is told to give to MPS on so many devices: the claim's word before the class's.
+    fn mps(&self, request: &str, wanted: Option<&Wanted>, spec: &ClaimSpec, devices: Option<usize>) -> Mps {
         let of_claim = spec.devices.config.iter();
         let of_claim = of_claim.filter(|config| {
             config.requests.is_empty()
@@ -247,7 +259,8 @@ impl Dra {
             .chain(of_claim)
             .filter_map(sharing)
             .next_back()
-            .and_then(mps_limit)
+            .and_then(|sharing| mps_limits(sharing, devices))
+            .unwrap_or_default()
     }
 }
 
@@ -282,22 +295,45 @@ fn sharing(config: &Config) -> Option<&Value> {
         .flatten()
 }
 
-/// The smallest limit of memory that an `mpsConfig` sets. The driver rounds to whole MiB, down, and to one at least.
-fn mps_limit(sharing: &Value) -> Option<Mib> {
+/// The limits of memory that an `mpsConfig` sets. One for a device, by its number in the claim or by UUID, wins over the
+/// default; which device has a UUID is not known, so each may. The driver rounds to whole MiB, down, and to one at least.
+fn mps_limits(sharing: &Value, devices: Option<usize>) -> Option<Mps> {
     if sharing.get("strategy")?.as_str()? != "MPS" {
         return None;
     }
     let config = sharing.get("mpsConfig")?;
-    let default = config.get("defaultPinnedDeviceMemoryLimit");
+    let default = config.get("defaultPinnedDeviceMemoryLimit").and_then(limit);
     let each = config
         .get("defaultPerDevicePinnedMemoryLimit")
-        .and_then(Value::as_object)
-        .into_iter()
-        .flat_map(|limits| limits.values());
-    default
-        .into_iter()
-        .chain(each)
-        .filter_map(|limit| Quantity::parse(limit.as_str()?).ok()?.mib_down())
-        .map(|limit| limit.max(Mib::new(1)))
-        .min()
+        .and_then(Value::as_object);
+    let (mut numbered, mut named) = (BTreeMap::new(), Vec::new());
+    for (device, value) in each.into_iter().flatten() {
+        let Some(limit) = limit(value) else { continue };
+        match device.parse::<usize>() {
+            Ok(number) => {
+                if devices.is_none_or(|devices| number < devices) {
+                    numbered.insert(number, limit);
+                }
+            }
+            Err(_) => named.push(limit),
+        }
+    }
+    let all_numbered = devices.is_some_and(|devices| numbered.len() >= devices);
+    let others = (!all_numbered).then_some(default);
+    let is_open = others == Some(None);
+    let limits = || {
+        let known = numbered.values().chain(&named).copied();
+        known.chain(others.flatten())
+    };
+    Some(Mps {
+        least: limits().min(),
+        most: limits().max().filter(|_| !is_open),
+    })
+}
+
+/// A limit; YAML has it with quotes or without.
+fn limit(value: &Value) -> Option<Mib> {
+    let text = QuantityText::deserialize(value).ok()?;
+    let limit = Quantity::parse(&text.0).ok()?.mib_down()?;
+    Some(limit.max(Mib::new(1)))
 }

@@ -328,7 +328,10 @@ fn findings(
         let each = on_each(&alone, option.slots);
         (alone.findings, each)
     };
-    if let Some(limit) = limit
+    let each = each.under_mps(used, option.kind, option.choice.mps.most);
+    // What takes whatever it can get stays within a limit that is enforced.
+    let is_bounded = matches!(limit, Some(Limit::Mps(_))) && by_claim::is_open(used);
+    if let Some(limit) = limit.filter(|_| !is_bounded)
         && let Some(finding) = text::above(used, each, limit, option.kind)
     {
         findings.push(under(rules.pod, finding));
@@ -374,7 +377,8 @@ fn judge_sharers(
         let shared = sharing(kind, limit, count);
         let each = |used: &Use, sharing, rules: Rules<'_>| {
             let slots = slots(used);
-            on_each(&weighed(used, kind, slots, sharing, rules), slots)
+            let each = on_each(&weighed(used, kind, slots, sharing, rules), slots);
+            each.under_mps(used, kind, choice.mps.most)
         };
         let own = together(
             uses.iter()

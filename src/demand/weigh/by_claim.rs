@@ -1,7 +1,7 @@
 //! The same for devices that a container gets by dynamic resource claims.
 
 use super::{Rules, Weighed, fit, weigh};
-use crate::demand::{Claim, Demand, Use};
+use crate::demand::{Amount, Claim, Demand, Use};
 use crate::device::{Pool, Sharing};
 use crate::dra::devices::Kind;
 use crate::footprint::inverse::{self, Surely};
@@ -16,6 +16,19 @@ pub(crate) struct OnEach {
 }
 
 impl OnEach {
+    /// The same where MPS lets each process have so much: an engine that takes whatever it can get takes that.
+    pub(crate) fn under_mps(self, used: &Use, kind: &Kind, limit: Option<Mib>) -> Self {
+        let (Some(limit), Some(total), true) = (limit, kind.total, is_open(used)) else {
+            return self;
+        };
+        let request = limit.times(u64::from(used.claim.processes().max(1))).min(total);
+        Self {
+            request,
+            overhead: Mib::ZERO,
+            share: Share::ratio_up(request, total),
+        }
+    }
+
     pub(crate) fn plus(self, other: Self) -> Self {
         Self {
             request: self.request.plus(other.request),
@@ -27,6 +40,12 @@ impl OnEach {
     pub(crate) fn or_more(self, other: Self) -> Self {
         if other.share > self.share { other } else { self }
     }
+}
+
+/// Whether an engine of the container takes whatever it can get.
+pub(crate) fn is_open(used: &Use) -> bool {
+    let mut parts = used.claim.parts.iter();
+    parts.any(|part| matches!(part.amount, Amount::Uncapped { .. }))
 }
 
 /// The claim and the pool that stand for so many devices of a kind.

@@ -249,7 +249,7 @@ fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         match &set.demand {
             Err(malformed) => return unreadable(&set.question, malformed),
             Ok(demand) if demand.asks() || !demand.access.is_empty() => {
-                asking.push(Made::of(&set.question, demand, ledger))
+                asking.push(Made::of(&set.question, demand, ledger));
             }
             Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
         }

@@ -828,6 +828,26 @@ fn thousands_of_devices_are_weighed_by_kind() {
 }
 
 #[test]
+fn who_uses_a_claim_has_asked_for_its_devices() {
+    let mut cluster = h100();
+    cluster.resource(&claim(
+        "shared",
+        request(json!({"deviceClassName": "gpu.nvidia.com"})),
+    ));
+    let sees_all = json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]);
+    let mut pod = by_claim("a", "0.50");
+    pod["spec"]["containers"][0]["env"] = sees_all.clone();
+    let verdict = cluster.try_create(&pod);
+    assert!(verdict.admit, "{}", message::refusal(&verdict));
+    assert!(!has(&verdict, Code::Vg501) && !has(&verdict, Code::Vg504));
+    // Another container of the pod that uses none has not.
+    let beside = json!({"name": "beside", "image": "busybox", "env": sees_all});
+    pod["spec"]["containers"].as_array_mut().unwrap().push(beside);
+    let verdict = cluster.try_create(&pod);
+    assert!(has(&verdict, Code::Vg501) && !has(&verdict, Code::Vg504));
+}
+
+#[test]
 fn odd_objects_break_nothing() {
     for results in [
         json!([]),
@@ -870,7 +890,9 @@ fn odd_objects_break_nothing() {
     ));
     let mut pod = by_claim("a", "0.50");
     pod["spec"]["containers"][0]["resources"] = json!(null);
-    assert!(!cluster.create(&pod).judged);
+    let verdict = cluster.create(&pod);
+    assert!(verdict.admit);
+    assert!(has(&verdict, Code::Vg504));
     pod["spec"]["containers"][0]["resources"] =
         json!({"claims": [{"name": "other"}, {"name": "gpu", "request": "other"}]});
     assert!(cluster.create(&pod).admit);

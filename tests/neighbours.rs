@@ -454,6 +454,35 @@ fn a_foreign_holder_closes_a_node_of_several_devices() {
 }
 
 #[test]
+fn a_foreign_holder_that_was_seen_closes_its_device() {
+    let mut cluster = tenants("sameNamespace");
+    cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 2, 2);
+    let seen = |cluster: &mut Cluster, name: &str, slot: u32| {
+        let mut object = cluster.running(&of("team-a", name, "0.20"), "gpu-1");
+        object["status"]["containerStatuses"] = json!([{"name": "server", "allocatedResourcesStatus": [
+            {"name": "nvidia.com/gpu", "resources": [{"resourceID": format!("GPU-0::{slot}"), "health": "Healthy"}]},
+        ]}]);
+        cluster.see(&object);
+    };
+    seen(&mut cluster, "a", 0);
+    let verdict = cluster.create(&of("team-b", "b", "0.20"));
+    let found = finding(&verdict, Code::Vg211);
+    assert!(
+        found
+            .details
+            .iter()
+            .any(|detail| detail.starts_with("the device of each holder is known")),
+        "{found:?}"
+    );
+    // Without a free slot its device is none that the other can get.
+    seen(&mut cluster, "c", 1);
+    assert!(!cluster.create(&one("r", sees("0.10", "all"))).admit);
+    assert!(cluster.create(&of("team-b", "b", "0.20")).admit);
+    // Of the new pod nothing tells yet where it stands.
+    assert!(has(&cluster.create(&of("team-c", "d", "0.20")), Code::Vg211));
+}
+
+#[test]
 fn tentative_places_move_so_that_tenants_can_be_kept_apart() {
     let mut cluster = tenants("sameNamespace");
     cluster.gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);

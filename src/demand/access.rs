@@ -110,7 +110,7 @@ pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
     class.is_some_and(shows)
         || engine::containers(pod).any(|placed| {
             let container = placed.container;
-            !engine::asks_for_accelerator(container)
+            !has_asked(container)
                 && (container.env.iter().any(|variable| {
                     variable.name == VARIABLE
                         && variable
@@ -120,6 +120,12 @@ pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
                 }) || devices.opened_by(container).is_some()
                     || names_engine(container))
         })
+}
+
+/// Whether a container asks for a device: by a resource, or by a dynamic resource claim, of which it is not always known what
+/// it stands for.
+fn has_asked(container: &Container) -> bool {
+    engine::asks_for_accelerator(container) || !container.resources.claims.is_empty()
 }
 
 /// Whether image or words name an engine that has no use without a GPU.
@@ -146,7 +152,7 @@ impl Asker<'_> {
     /// or counted.
     pub(super) fn read(&self, placed: Placed<'_>) -> Option<Access> {
         let container = placed.container;
-        if engine::asks_for_accelerator(container) {
+        if has_asked(container) {
             return None;
         }
         let labels = &self.pod.metadata.labels;

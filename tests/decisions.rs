@@ -156,6 +156,22 @@ fn ranks_of_every_engine_are_counted_against_the_slots() {
 // What an UPDATE may be refused for.
 
 #[test]
+fn a_device_of_which_nothing_is_usable_is_told_in_words() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("small", "NVIDIA-H100-80GB-HBM3", 400, 1, 4);
+    let mut object = pod("a", "0.20");
+    object["spec"]["containers"][0]["args"][1] = json!("somebody/unheard-of");
+    let verdict = cluster.create(&object);
+    assert!(!verdict.admit);
+    let text = message::refusal(&verdict);
+    assert!(
+        text.contains("80 MiB (more than all of it with overhead)"),
+        "{text}"
+    );
+    assert!(!text.contains("18446744073709"), "{text}");
+}
+
+#[test]
 fn an_update_that_makes_the_amount_unreadable_is_refused() {
     let mut cluster = h100();
     let three = deployment("chat", 3, &vllm(VLLM, Some("0.30")));

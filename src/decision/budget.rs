@@ -388,7 +388,10 @@ impl Closest<'_> {
                 if by_overhead {
                     format!(
                         "{}: {} + {} overhead of {usable} usable count as {} (the sum of requests and overheads binds)",
-                        hold.container, hold.request, hold.overhead, hold.share
+                        hold.container,
+                        hold.request,
+                        hold.overhead,
+                        in_words(hold.share)
                     )
                 } else {
                     format!(
@@ -422,6 +425,15 @@ struct Held<'a> {
     messages: &'a Messages,
 }
 
+/// A share; where nothing of the device is usable, so that no number says it, in words.
+fn in_words(share: Share) -> String {
+    if share.ppm() == u64::MAX {
+        "more than all of it".to_owned()
+    } else {
+        share.to_string()
+    }
+}
+
 /// `24468 MiB (0.30)`; where the overhead counts, both the fraction that was written and what it comes to.
 fn asked(request: Mib, share: Share, pool: &Pool) -> String {
     let Some(total) = pool.total else {
@@ -429,7 +441,7 @@ fn asked(request: Mib, share: Share, pool: &Pool) -> String {
     };
     let fraction = Share::ratio_up(request, total);
     if share > fraction {
-        format!("{request} ({share} with overhead)")
+        format!("{request} ({} with overhead)", in_words(share))
     } else {
         format!("{request} ({share})")
     }

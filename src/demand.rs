@@ -227,8 +227,7 @@ impl Demand {
                 demand.findings.extend(resources::findings(placed));
                 demand.findings.extend(plugin_daemon::findings(placed));
             }
-            // Most containers name no such resource at all.
-            // What it gets by a claim it has asked for.
+            // Most containers name no such resource at all. What one gets by a claim it has asked for.
             let refs = claim_refs(pod, placed);
             if refs.is_empty() && !slots::names_any(placed.container) {
                 demand.access.extend(unasked.read(placed));
@@ -253,17 +252,8 @@ impl Demand {
                 .model(pod, &placed.container.name)
                 .filter(|_| readings.len() == 1);
             let models = policies.models(namespace_labels, &pod.metadata.labels);
-            let mut parts: Vec<Part> = readings
-                .iter()
-                .filter_map(|reading| {
-                    // An amount that only the model tells is needed in any case.
-                    let is_estimated = reading.memory.kind == MemoryKind::Estimated;
-                    let load = (loads || is_estimated)
-                        .then(|| Load::read(reading, pod, placed, sources, models, annotated))
-                        .flatten();
-                    part(reading, &placed, load, loads)
-                })
-                .collect();
+            let load = |reading: &Reading| Load::read(reading, pod, placed, sources, models, annotated);
+            let mut parts = parts_of(&readings, placed, loads, &load);
             if let Some(agent) = agent {
                 for part in &mut parts {
                     part.amount = Amount::Absolute(agent.memory());
@@ -296,19 +286,17 @@ impl Demand {
                 });
             }
             let before = demand.claims.len();
-            for slot in asked {
-                demand.claims.push(Claim {
-                    container: placed.container.name.clone(),
-                    role: placed.role,
-                    path: placed.path(),
-                    pointer: placed.pointer(),
-                    resource: Arc::from(slot.resource),
-                    slots: slot.count,
-                    slots_path: slot.path,
-                    client: client.clone(),
-                    parts: parts.clone(),
-                });
-            }
+            demand.claims.extend(asked.into_iter().map(|slot| Claim {
+                container: placed.container.name.clone(),
+                role: placed.role,
+                path: placed.path(),
+                pointer: placed.pointer(),
+                resource: Arc::from(slot.resource),
+                slots: slot.count,
+                slots_path: slot.path,
+                client: client.clone(),
+                parts: parts.clone(),
+            }));
             // Once for the container, whatever it asks for.
             if let Some(claim) = demand.claims.get(before) {
                 let undivided = load::heads::findings(claim);
@@ -420,6 +408,22 @@ fn used(placed: Placed<'_>, refs: Vec<ClaimRef>, client: Client, parts: Vec<Part
         refs,
         findings: Vec::new(),
     }
+}
+
+/// What each engine of a container takes of its devices.
+fn parts_of(
+    readings: &[Reading],
+    placed: Placed<'_>,
+    loads: bool,
+    load: &dyn Fn(&Reading) -> Option<Load>,
+) -> Vec<Part> {
+    let parts = readings.iter().filter_map(|reading| {
+        // An amount that only the model tells is needed in any case.
+        let is_estimated = reading.memory.kind == MemoryKind::Estimated;
+        let load = (loads || is_estimated).then(|| load(reading)).flatten();
+        part(reading, &placed, load, loads)
+    });
+    parts.collect()
 }
 
 fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: bool) -> Option<Part> {

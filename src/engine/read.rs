@@ -84,19 +84,14 @@ pub(super) fn read_once(
         None => reader.entrypoint(&image).is_some(),
     });
     let stated_entrypoint = rule.filter(|rule| !rule.entrypoint.is_empty());
-    let entrypoint: Option<Vec<Cow<'_, str>>> = match stated_entrypoint {
+    let entrypoint = match stated_entrypoint {
         Some(rule) => Some(
             rule.entrypoint
                 .iter()
                 .map(|word| Cow::Borrowed(word.as_str()))
                 .collect(),
         ),
-        None => by_image.and_then(|reader| {
-            let known = reader.entrypoint(&image);
-            known
-                .or_else(|| stated.map(|_| default_entrypoint(reader.engine())))
-                .filter(|words| !words.is_empty())
-        }),
+        None => by_image.and_then(|reader| entrypoint_of(reader, &image, stated.is_some())),
     };
     let (entrypoint, doubt) = settled(
         container,
@@ -129,14 +124,7 @@ pub(super) fn read_once(
             }
             lines.push(dependence::line(command));
             if readings.len() > MOST_ENGINES {
-                let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
-                let mut reading = unknown(&context, reason);
-                reading.limits = context.limits(&Command::default());
-                return Read {
-                    readings: vec![reading],
-                    lines: Vec::new(),
-                    asks: false,
-                };
+                return too_many(&context);
             }
         }
     }
@@ -177,6 +165,25 @@ pub(super) fn read_once(
         lines,
         asks: context.asks.get(),
     }
+}
+
+fn too_many(context: &Context<'_>) -> Read {
+    let reason = format!("it starts more than {MOST_ENGINES} engines, which is not followed");
+    let mut reading = unknown(context, reason);
+    reading.limits = context.limits(&Command::default());
+    Read {
+        readings: vec![reading],
+        lines: Vec::new(),
+        asks: false,
+    }
+}
+
+/// What an image starts, as far as its engine's reader knows it; the usual start of the engine where a policy states that.
+fn entrypoint_of(reader: &dyn Reader, image: &Image<'_>, is_stated: bool) -> Option<Vec<Cow<'static, str>>> {
+    let known = reader.entrypoint(image);
+    known
+        .or_else(|| is_stated.then(|| default_entrypoint(reader.engine())))
+        .filter(|words| !words.is_empty())
 }
 
 /// What is assumed of a container whose arguments are not those of a known entrypoint.

@@ -222,6 +222,10 @@ impl Demand {
             tells: loads,
             devices: access::DeviceVolumes::of(pod),
         };
+        let without_asking = |placed: Placed<'_>| {
+            let asked = other_systems::bounds(pod, placed, trusted, &given);
+            if asked { None } else { unasked.read(placed) }
+        };
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
@@ -230,12 +234,12 @@ impl Demand {
             // Most containers name no such resource at all. What one gets by a claim it has asked for.
             let refs = claim_refs(pod, placed);
             if refs.is_empty() && !slots::names_any(placed.container) {
-                demand.access.extend(unasked.read(placed));
+                demand.access.extend(without_asking(placed));
                 continue;
             }
             let asked = slots::slots(placed.container, &placed.path())?;
             if asked.is_empty() && refs.is_empty() {
-                demand.access.extend(unasked.read(placed));
+                demand.access.extend(without_asking(placed));
                 continue;
             }
             let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);

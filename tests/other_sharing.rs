@@ -216,10 +216,10 @@ fn who_takes_no_slot_holds_where_it_runs() {
     let decoded = serde_json::from_value(object.clone()).unwrap();
     assert!(!asks_for_gpu(&decoded), "it is not ours to judge");
 
-    // Nobody trusts it: it is no holder.
+    // Nobody trusts it: an engine that has asked for no GPU takes what its own fraction says.
     let mut cluster = h100(Cluster::new());
     cluster.running(&object, NODE);
-    assert!(cluster.try_create(&pod("c", "0.80")).admit);
+    assert!(!cluster.try_create(&pod("c", "0.60")).admit);
 
     let mut cluster = h100(trusting("kai"));
     let running = cluster.running(&object, NODE);

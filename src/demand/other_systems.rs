@@ -282,6 +282,18 @@ pub(crate) fn given<'p>(pod: &'p Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<
     all
 }
 
+/// Whether a trusted system bounds a container: it has asked for its memory there.
+pub(super) fn bounds(
+    pod: &Pod,
+    placed: Placed<'_>,
+    trusted: &BTreeSet<SharingSystem>,
+    given: &[Given<'_>],
+) -> bool {
+    !trusted.is_empty()
+        && (given.iter().any(|given| given.container == placed.container.name)
+            || Declared::of(pod, placed, trusted, given).amount.is_some())
+}
+
 /// The claims of the containers of a bound pod that take no slot of NVIDIA's device plugin and are bounded by another
 /// system: of each name under which the plugin may offer the devices on which they stand.
 pub(super) fn beside_slots(pod: &Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<Claim> {

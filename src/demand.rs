@@ -222,10 +222,8 @@ impl Demand {
             tells: loads,
             devices: access::DeviceVolumes::of(pod),
         };
-        let without_asking = |placed: Placed<'_>| {
-            let asked = other_systems::bounds(pod, placed, trusted, &given);
-            if asked { None } else { unasked.read(placed) }
-        };
+        let bounded = |placed| other_systems::bounds(pod, placed, trusted, &given);
+        let without_asking = |placed| unasked.read(placed).filter(|_| !bounded(placed));
         for placed in engine::containers(pod) {
             if loads {
                 demand.findings.extend(resources::findings(placed));
@@ -233,11 +231,9 @@ impl Demand {
             }
             // Most containers name no such resource at all. What one gets by a claim it has asked for.
             let refs = claim_refs(pod, placed);
-            if refs.is_empty() && !slots::names_any(placed.container) {
-                demand.access.extend(without_asking(placed));
-                continue;
-            }
-            let asked = slots::slots(placed.container, &placed.path())?;
+            let names_any = slots::names_any(placed.container);
+            let asked = names_any.then(|| slots::slots(placed.container, &placed.path()));
+            let asked = asked.transpose()?.unwrap_or_default();
             if asked.is_empty() && refs.is_empty() {
                 demand.access.extend(without_asking(placed));
                 continue;
@@ -246,11 +242,12 @@ impl Demand {
             let readings = engine::read(pod, placed, sources, rules);
             let told = readings.iter().flat_map(|reading| &reading.findings).cloned();
             let mut of_use = Vec::new();
-            if asked.is_empty() {
-                of_use.extend(told);
+            let findings = if asked.is_empty() {
+                &mut of_use
             } else {
-                demand.findings.extend(told);
-            }
+                &mut demand.findings
+            };
+            findings.extend(told);
             let agent = agents::of(placed, &readings);
             let annotated = annotations
                 .model(pod, &placed.container.name)
@@ -259,13 +256,11 @@ impl Demand {
             let load = |reading: &Reading| Load::read(reading, pod, placed, sources, models, annotated);
             let mut parts = parts_of(&readings, placed, loads, &load);
             if let Some(agent) = agent {
-                for part in &mut parts {
-                    part.amount = Amount::Absolute(agent.memory());
-                }
-                if let Some(slot) = asked.first().filter(|_| loads) {
-                    let finding = agent.finding(placed, &slot.resource, slot.path.clone());
-                    demand.findings.push(finding);
-                }
+                agent.count(&mut parts);
+                let slot = asked.first().filter(|_| loads);
+                demand
+                    .findings
+                    .extend(slot.map(|slot| agent.finding(placed, slot)));
             }
             if !asked.is_empty() {
                 let declared = Declared::of(pod, placed, trusted, &given);

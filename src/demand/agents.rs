@@ -5,10 +5,11 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
+use super::{Amount, Part};
 use crate::engine::{Engine, Image, Placed, Reading, wildcard};
-use crate::finding::{Code, FieldPath, Finding, short};
+use crate::finding::{Code, Finding, short};
 use crate::policy::spec::MibCount;
-use crate::units::Mib;
+use crate::workload::slots::SlotRequest;
 
 const EMBEDDED: &str = include_str!("agents.yaml");
 
@@ -54,20 +55,23 @@ pub(super) fn of(placed: Placed<'_>, readings: &[Reading]) -> Option<&'static Ag
 }
 
 impl Agent {
-    /// What it is counted with.
-    pub(super) fn memory(&self) -> Mib {
-        self.memory.0
+    /// Counts it with what it is known to take.
+    pub(super) fn count(&self, parts: &mut [Part]) {
+        for part in parts {
+            part.amount = Amount::Absolute(self.memory.0);
+        }
     }
 
     /// VG210.
-    pub(super) fn finding(&self, placed: Placed<'_>, resource: &str, path: FieldPath) -> Finding {
+    pub(super) fn finding(&self, placed: Placed<'_>, slot: &SlotRequest) -> Finding {
         let image = Image::parse(&placed.container.image).name();
         Finding::new(
             Code::Vg210,
-            path,
+            slot.path.clone(),
             format!(
-                "{} takes a slot of {resource}; it needs none to {}",
+                "{} takes a slot of {}; it needs none to {}",
                 short(image),
+                slot.resource,
                 self.does
             ),
         )
@@ -83,7 +87,7 @@ mod tests {
     fn the_embedded_table_is_read() {
         assert!(agents().len() >= 6);
         for agent in agents() {
-            assert!(!agent.images.is_empty() && agent.memory() > Mib::ZERO);
+            assert!(!agent.images.is_empty() && agent.memory.0 > crate::units::Mib::ZERO);
             assert!(agent.does.len() < 40 && !agent.instead.ends_with('.'));
         }
     }

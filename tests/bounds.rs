@@ -378,7 +378,7 @@ fn scripts_of_many_names_words_and_files() {
         ("export", &|n| {
             script(numbered(
                 "",
-                |out, index| write!(out, "export A{index}=x\n").unwrap(),
+                |out, index| writeln!(out, "export A{index}=x").unwrap(),
                 "vllm serve m\n",
                 n,
             ))
@@ -402,7 +402,7 @@ fn scripts_of_many_names_words_and_files() {
         ("local", &|n| {
             script(numbered(
                 "f() {\n",
-                |out, index| write!(out, "local A{index}=x\n").unwrap(),
+                |out, index| writeln!(out, "local A{index}=x").unwrap(),
                 "}\nf\n",
                 n,
             ))

@@ -146,15 +146,15 @@ fn programs_that_read_their_words_start_them() {
 fn words_are_split_and_joined_as_ifs_says() {
     for (script, expected) in [
         (
-            format!("IFS=,; X=serve,m,--gpu-memory-utilization,0.3; vllm $X"),
+            "IFS=,; X=serve,m,--gpu-memory-utilization,0.3; vllm $X".to_owned(),
             "0.3",
         ),
         (
-            format!("IFS=' ,'; X='serve , m,--gpu-memory-utilization 0.3'; vllm $X"),
+            "IFS=' ,'; X='serve , m,--gpu-memory-utilization 0.3'; vllm $X".to_owned(),
             "0.3",
         ),
         (
-            format!("IFS=,; X=a; unset IFS; X='0.3 --enforce-eager'; {S} $X"),
+            "IFS=,; X=a; unset IFS; X='0.3 --enforce-eager'; {S} $X".to_owned(),
             "0.3",
         ),
         (

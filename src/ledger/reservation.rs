@@ -147,9 +147,13 @@ impl Ledger {
 
     /// What a holder takes may have changed; its place stays, unless that is crowded now.
     pub(super) fn account_again(&mut self, uid: &Arc<str>) {
-        if let Some(place) = self.discharge(uid) {
-            self.account(uid, &place);
-            self.settle(&place);
+        match self.discharge(uid) {
+            Some(place) => {
+                self.account(uid, &place);
+                self.settle(&place);
+            }
+            // What had no place before may find one with what it takes now.
+            None => self.place_again(uid),
         }
     }
 

@@ -154,7 +154,7 @@ fn words_are_split_and_joined_as_ifs_says() {
             "0.3",
         ),
         (
-            "IFS=,; X=a; unset IFS; X='0.3 --enforce-eager'; {S} $X".to_owned(),
+            format!("IFS=,; X=a; unset IFS; X='0.3 --enforce-eager'; {S} $X"),
             "0.3",
         ),
         (

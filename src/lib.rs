@@ -32,8 +32,11 @@ pub mod model;
 pub mod placement;
 pub mod policy;
 pub mod quantity;
+pub mod record;
 #[cfg(feature = "server")]
 pub mod server;
 pub mod snapshot;
+#[cfg(feature = "server")]
+pub mod store;
 pub mod units;
 pub mod workload;

@@ -263,6 +263,17 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         };
+        self.put_pod(pod, &labels, Arc::new(demand));
+    }
+
+    /// The same for a pod of which it is known what it takes.
+    pub(crate) fn set_pod_with(&mut self, pod: &Pod, demand: Arc<Demand>) {
+        let labels = self.namespace_labels(&pod.metadata.namespace);
+        self.put_pod(pod, &labels, demand.without_loads());
+    }
+
+    fn put_pod(&mut self, pod: &Pod, labels: &BTreeMap<String, String>, demand: Arc<Demand>) {
+        let uid: Arc<str> = Arc::from(pod.metadata.uid.as_str());
         if !demand.takes_part() && !demand.may_get_devices() {
             self.remove_pod(&uid);
             return;
@@ -278,7 +289,6 @@ impl Ledger {
             .map(Arc::from);
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
-        let demand = Arc::new(demand);
         let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
         let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
         if let Some((raised, _)) = raise.take_if(|(raised, _)| *raised == demand) {
@@ -290,7 +300,7 @@ impl Ledger {
         let made = holder::made(pod);
         let claims = holder::claims(&demand, &made);
         let mut observed = observed::read(pod);
-        let given = other_systems::given(pod, other_systems::trusted(pod, &labels, &self.policies));
+        let given = other_systems::given(pod, other_systems::trusted(pod, labels, &self.policies));
         observed.extend(observed::of_others(&demand, &given));
         let holder = Holder {
             uid: uid.clone(),

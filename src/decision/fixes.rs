@@ -6,6 +6,8 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde_json::json;
 
+use super::made::Made;
+use super::pod::Subject;
 use super::survey::Survey;
 use super::{Question, access};
 use crate::demand::{Claim, Demand, weigh};
@@ -22,6 +24,7 @@ mod fit;
 mod fraction;
 mod slices;
 
+pub(super) use clients::propose as propose_to_clients;
 pub(super) use fraction::{largest_between, largest_fraction};
 
 /// Codes that another fraction may answer.
@@ -82,21 +85,26 @@ pub(super) struct Changeable<'a> {
 
 /// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
-    question: &Question,
+    subject: Subject<'_>,
     demand: &Arc<Demand>,
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
     findings: &mut [Finding],
 ) {
-    let pod = &question.workload.pod;
-    let spec = constraints(pod);
+    let Subject { question, submitted } = subject;
     let passes = |changed: &Arc<Demand>| {
+        let made = submitted.map(|submitted| Made::of(submitted, changed, ledger));
+        let (tried, changed) = made
+            .as_ref()
+            .map_or((question, changed), |made| (made.question(), made.demand()));
+        let pod = &tried.workload.pod;
+        let spec = constraints(pod);
         let survey = Survey::of(
             ledger,
             changed,
             &spec,
-            &question.namespace_labels,
+            &tried.namespace_labels,
             &pod.metadata.labels,
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
@@ -112,6 +120,7 @@ pub(super) fn for_pod(
         }
     };
     access::propose(question, demand, findings, &passes);
+    clients::propose(question, demand, survey, findings, &passes);
     let changeable = Changeable {
         question,
         demand,

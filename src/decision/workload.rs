@@ -220,7 +220,7 @@ fn tell(
                 survey: &part.survey,
                 ledger,
                 own,
-                namespace: &workload.object.namespace,
+                question: part.set.question,
                 messages: &policy.messages,
             };
             let nodes: Vec<Arc<str>> = places.iter().map(|(node, _)| node.clone()).collect();
@@ -276,15 +276,15 @@ fn tell(
             fixes::attach(findings, fixes, &part.survey);
         }
     }
-    propose_access(&whole, &mut added);
+    propose_by_code(&whole, &mut added);
     for (part, findings) in parts.iter_mut().zip(added) {
         part.findings = findings;
     }
     placements
 }
 
-/// Adds to what is said of access without a request the changes that end it.
-fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
+/// Adds to what is said of access without a request, and of clients of MPS, the changes that end it.
+fn propose_by_code(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
     let open = |part: &Part<'_>| part.set.question.workload.open().is_some();
     // What others add to the pods could make a change useless.
     if whole.parts.iter().any(open) {
@@ -301,6 +301,13 @@ fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
             whole.passes(&demands, &desired)
         };
         access::propose(part.set.question, part.set.demand, findings, &passes);
+        fixes::propose_to_clients(
+            part.set.question,
+            part.set.demand,
+            &part.survey,
+            findings,
+            &passes,
+        );
     }
 }
 

@@ -912,3 +912,33 @@ fn a_namespace_cannot_fill_the_ledger_with_pods_that_are_never_stored() {
     cluster.see(&seen);
     assert!(cluster.create(&pod("one-more", "0.10")).admit);
 }
+
+/// A node whose count of slots cannot be read may have some: the refusal says what cannot be read.
+#[test]
+fn what_cannot_be_read_of_a_node_is_told_where_nobody_offers_it() {
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("odd", "NVIDIA-L40S", 46_068, 1, 4);
+    node["status"]["capacity"] = json!({});
+    node["status"]["allocatable"]["nvidia.com/gpu"] = json!("four");
+    cluster.node(&node);
+    let verdict = cluster.create(&pod("a", "0.30"));
+    let found = finding(&verdict, Code::Vg302);
+    let text = message::headline(found);
+    assert!(
+        text.contains(
+            "node odd: status.allocatable[nvidia.com/gpu] is \"four\", which is not a count of slots"
+        ),
+        "{text}"
+    );
+    assert!(text.len() < 256, "{text}");
+    // Where the capacity can be read it is used, and the reason told where the pod passes (VG704).
+    node["status"]["capacity"]["nvidia.com/gpu"] = json!("4");
+    cluster.node(&node);
+    let verdict = cluster.create(&pod("b", "0.30"));
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert!(
+        finding(&verdict, Code::Vg704).message.contains("\"four\""),
+        "{:#?}",
+        verdict.findings
+    );
+}

@@ -55,6 +55,14 @@ fn run_plan(args: &PlanArgs) -> Result<Outcome, Failure> {
         return Err(Failure::joined(failures));
     };
     let geometry = geometry(&named);
+    if let Some(profile) = geometry.as_ref().and_then(Geometry::nameless) {
+        return Err(Failure::new(format!(
+            "--product: {:?} has a total of {}, too small to be cut: an eighth of it is no gigabyte, by which profiles are \
+             named ({profile}); write the MiB that nvidia-smi prints",
+            cut(&args.product, 60),
+            named.device.total
+        )));
+    }
     let title = named.title();
     let served = models(args, &named)?;
     for model in &served {

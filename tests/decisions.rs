@@ -153,6 +153,72 @@ fn ranks_of_every_engine_are_counted_against_the_slots() {
     }
 }
 
+#[test]
+fn processes_of_one_launcher_need_a_device_each_unless_mps_lets_them_share_one() {
+    let train = |command: &[&str], variables: Value| {
+        pod_of(
+            "train",
+            json!([{"name": "trainer", "image": "pytorch/pytorch:2.8.0", "command": command, "env": variables,
+                "resources": {"limits": {"nvidia.com/gpu": "1"}}}]),
+        )
+    };
+    let four = train(&["torchrun", "--nproc_per_node=4", "train.py"], json!([]));
+    let by_variable = train(
+        &["torchrun", "train.py"],
+        json!([{"name": "PET_NPROC_PER_NODE", "value": "4"}]),
+    );
+    for object in [&four, &by_variable] {
+        let mut cluster = Cluster::new();
+        whole(&mut cluster, "gpu-1", H100);
+        cluster.gpu_node("gpu-4", "NVIDIA-H100-80GB-HBM3", H100, 4, 1);
+        let verdict = cluster.create(object);
+        assert!(!verdict.admit, "{:#?}", verdict.findings);
+        let found = finding(&verdict, Code::Vg105);
+        assert!(found.message.contains("needs 4 devices"), "{}", found.message);
+        assert_eq!(fixes_hold(&mut cluster, object, &verdict), 1);
+        // Two time-sliced slots may be one device; of one slot four processes are three too many.
+        let verdict = h100().create(object);
+        assert!(
+            !verdict.admit && has(&verdict, Code::Vg105),
+            "{:#?}",
+            verdict.findings
+        );
+        // Clients of MPS stand on one device together (VG405).
+        let mut clients = Cluster::new();
+        clients.node(&kit::mps_node("mps", "NVIDIA-H100-80GB-HBM3", H100, 1, 4));
+        let verdict = clients.create(object);
+        assert!(
+            verdict.admit && has(&verdict, Code::Vg405),
+            "{:#?}",
+            verdict.findings
+        );
+    }
+    // One for each device, and numbers of all machines together, are no such statement.
+    for command in [
+        &["torchrun", "--nproc_per_node=1", "train.py"][..],
+        &["torchrun", "--nproc_per_node=gpu", "train.py"],
+        &["torchrun", "--nnodes=4", "train.py"],
+        &[
+            "accelerate",
+            "launch",
+            "--num_processes",
+            "4",
+            "--config_file",
+            "c.yaml",
+            "train.py",
+        ],
+    ] {
+        let mut cluster = Cluster::new();
+        whole(&mut cluster, "gpu-1", H100);
+        let verdict = cluster.create(&train(command, json!([])));
+        assert!(
+            verdict.admit && !has(&verdict, Code::Vg105),
+            "{command:?}: {:#?}",
+            verdict.findings
+        );
+    }
+}
+
 // What an UPDATE may be refused for.
 
 #[test]

@@ -184,13 +184,13 @@ pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<F
         fixes.extend(one_slot(question, demand, &passes));
     }
     if errors.iter().all(|code| slices::CODES.contains(code)) {
-        fixes.extend(slices::for_slices(
+        let trial = slices::Trial {
             question,
             demand,
-            part.survey,
-            part.findings,
-            &passes,
-        ));
+            survey: part.survey,
+            passes: &passes,
+        };
+        fixes.extend(slices::for_slices(trial, part.findings));
     }
     if errors.iter().all(|code| *code == Code::Vg401) {
         fixes.extend(clients::larger_limit(question, demand, part.survey, &passes));
@@ -260,8 +260,8 @@ fn as_many_slots(question: &Question, demand: &Demand, passes: Passes<'_>) -> Op
     let at = demand
         .claims
         .iter()
-        .position(|claim| claim.ranks() > claim.slots)?;
-    let ranks = demand.claims.get(at)?.ranks();
+        .position(|claim| claim.ranks_apart() > claim.slots)?;
+    let ranks = demand.claims.get(at)?.ranks_apart();
     slots(question, demand, at, ranks, passes)
 }
 
@@ -279,6 +279,10 @@ fn slots(question: &Question, demand: &Demand, at: usize, slots: u32, passes: Pa
     let mut changed = demand.clone();
     let claim = changed.claims.get_mut(at)?;
     claim.slots = slots;
+    // With a slot for each, such processes are ranks.
+    for part in claim.parts.iter_mut().filter(|part| slots > 1 && part.apart > 0) {
+        (part.ranks, part.processes, part.apart) = (part.apart, 1, 0);
+    }
     let claim = claim.clone();
     let outcome = passes(&Arc::new(changed));
     if outcome.is_refused() {

@@ -172,7 +172,11 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
         pods().into_value(target, ca_pem),
         access(gate).into_value(target, ca_pem),
     ];
-    validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
+    validating.extend(
+        KINDS
+            .iter()
+            .map(|kind| workload(kind, gate).into_value(target, ca_pem)),
+    );
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
     validating.push(gpu_configuration().into_value(target, ca_pem));
@@ -232,11 +236,13 @@ fn access(gate: &Gate) -> Entry<'static> {
     }
 }
 
-fn workload(&(group, resource, template): &(&'static str, &'static str, &'static str)) -> Entry<'static> {
+/// Objects of a kind that makes pods: those that no controller made, when they come or change what they make, and only
+/// where `matters` says so.
+fn of_kind<'n>(name: &'n str, rule: Value, matters: Value) -> Entry<'n> {
     Entry {
-        name: resource,
+        name,
         path: "/validate",
-        rules: vec![rule(group, &[resource], &["CREATE", "UPDATE"])],
+        rules: vec![rule],
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
@@ -246,32 +252,29 @@ fn workload(&(group, resource, template): &(&'static str, &'static str, &'static
                 "changes-its-spec-and-stays",
                 &conditions::changes_spec_and_stays(),
             ),
-            condition("asks-for-a-gpu", &conditions::template_asks(template)),
+            matters,
         ],
     }
 }
 
+fn workload(
+    &(group, resource, template): &(&'static str, &'static str, &'static str),
+    gate: &Gate,
+) -> Entry<'static> {
+    let matters = conditions::template_matters(template, gate);
+    of_kind(
+        resource,
+        rule(group, &[resource], &["CREATE", "UPDATE"]),
+        condition("asks-for-a-gpu-or-reaches-one", &matters),
+    )
+}
+
 /// The entry of a kind of another API group. Its name holds the group: `services` alone would say little.
 fn of_custom(kind: &CustomKind, target: &Target, ca_pem: Option<&str>) -> Value {
-    let mut entry = Entry {
-        name: &format!("{}.{}", kind.plural, kind.group),
-        path: "/validate",
-        rules: vec![rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"])],
-        unanswered: Unanswered::Ignore,
-        seconds: 2,
-        side_effects: "None",
-        conditions: vec![
-            condition("is-not-made-by-a-controller", &conditions::without_controller()),
-            condition(
-                "changes-its-spec-and-stays",
-                &conditions::changes_spec_and_stays(),
-            ),
-            condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind))),
-        ],
-    }
-    .into_value(target, ca_pem);
-    entry["rules"][0]["apiVersions"] = kind.versions.into();
-    entry
+    let mut rule = rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"]);
+    rule["apiVersions"] = kind.versions.into();
+    let asks = condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind)));
+    of_kind(&format!("{}.{}", kind.plural, kind.group), rule, asks).into_value(target, ca_pem)
 }
 
 fn scale() -> Entry<'static> {
@@ -310,22 +313,11 @@ fn gpu_configuration() -> Entry<'static> {
 
 /// The DaemonSet of NVIDIA's device plugin asks for no GPU, and its flags decide what every node offers.
 fn device_plugin() -> Entry<'static> {
-    Entry {
-        name: "device-plugin",
-        path: "/validate",
-        rules: vec![rule("apps", &["daemonsets"], &["CREATE", "UPDATE"])],
-        unanswered: Unanswered::Ignore,
-        seconds: 2,
-        side_effects: "None",
-        conditions: vec![
-            condition("is-not-made-by-a-controller", &conditions::without_controller()),
-            condition(
-                "changes-its-spec-and-stays",
-                &conditions::changes_spec_and_stays(),
-            ),
-            condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
-        ],
-    }
+    of_kind(
+        "device-plugin",
+        rule("apps", &["daemonsets"], &["CREATE", "UPDATE"]),
+        condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
+    )
 }
 
 fn rule(group: &str, resources: &[&str], operations: &[&str]) -> Value {

@@ -1008,3 +1008,28 @@ fn what_cannot_be_read_of_a_node_is_told_where_nobody_offers_it() {
         verdict.findings
     );
 }
+
+#[test]
+fn a_pod_comes_under_notice_where_its_sources_of_variables_hint_at_devices() {
+    let may = |source: Value, class: Option<&str>| {
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"runtimeClassName": class, "containers": [
+            {"name": "c", "image": "registry.example/app:1", "envFrom": [source]}]}});
+        vramgate::demand::access::may_reach(&serde_json::from_value(pod).unwrap(), |_| false)
+    };
+    let map = |name: &str| json!({"configMapRef": {"name": name}});
+    let prefixed = |prefix: &str, name: &str| json!({"prefix": prefix, "configMapRef": {"name": name}});
+    for (source, class, noticed) in [
+        (map("gpu-settings"), None, true),
+        (map("team-nvidia"), None, true),
+        (json!({"secretRef": {"name": "cuda"}}), None, true),
+        (map("settings"), None, false),
+        (map("settings"), Some("nvidia"), true),
+        (map("settings"), Some("gvisor"), false),
+        (prefixed("NVIDIA_", "settings"), None, true),
+        (prefixed("NVIDIA_VISIBLE_DEVICES", "settings"), None, true),
+        (prefixed("APP_", "gpu-settings"), Some("nvidia"), false),
+        (json!({}), None, false),
+    ] {
+        assert_eq!(may(source.clone(), class), noticed, "{source} {class:?}");
+    }
+}

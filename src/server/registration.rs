@@ -388,7 +388,7 @@ mod tests {
         };
         let narrow = access(&Gate::of(&PolicySet::built_in())).conditions[2].to_string();
         assert!(
-            !narrow.contains("privileged") && !narrow.contains("runtimeClassName"),
+            !narrow.contains("privileged") && !narrow.contains("runtimeClassName in"),
             "{narrow}"
         );
         let wide = of(

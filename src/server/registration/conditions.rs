@@ -71,9 +71,13 @@ pub(super) fn template_matters(path: &str, gate: &Gate) -> String {
 }
 
 fn spec_reaches(spec: &str, gate: &Gate) -> String {
-    let mut ways: Vec<String> = ["containers", "initContainers"]
-        .map(|list| container_reaches(spec, list, gate))
-        .to_vec();
+    let lists =
+        ["containers", "initContainers"].map(|list| format!("(has({spec}.{list}) ? {spec}.{list} : [])"));
+    let containers = lists.join(" + ");
+    let mut ways = vec![format!(
+        "({containers}).exists(c, {})",
+        container_reaches(spec, gate)
+    )];
     ways.push(format!(
         "(has({spec}.volumes) && {spec}.volumes.exists(v, has(v.hostPath) && \
          (v.hostPath.path == '/dev' || v.hostPath.path == '/dev/' || v.hostPath.path.startsWith('/dev/nvidia'))))"
@@ -88,41 +92,33 @@ fn spec_reaches(spec: &str, gate: &Gate) -> String {
     ways.join(" || ")
 }
 
-fn container_reaches(spec: &str, list: &str, gate: &Gate) -> String {
+/// Whether container `c` of a pod's specification does.
+fn container_reaches(spec: &str, gate: &Gate) -> String {
     let none: Vec<String> = NO_DEVICE.iter().map(|value| quoted(value)).collect();
-    let images: Vec<String> = ENGINE_IMAGES
-        .iter()
-        .map(|name| format!("c.image.contains({})", quoted(name)))
-        .collect();
     let privileged = if gate.privileged {
         " || (has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged)"
     } else {
         ""
     };
     format!(
-        "(has({spec}.{list}) && {spec}.{list}.exists(c, {from} || \
+        "{from} || \
          (has(c.env) && c.env.exists(e, e.name == {variable} && (has(e.valueFrom) || (has(e.value) && !(e.value in [{none}]))))) || \
          (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.startsWith({mounts}))) || \
-         (has(c.image) && ({images})){privileged}))",
+         (has(c.image) && {images}){privileged}",
         from = takes_variables(spec),
         variable = quoted(VARIABLE),
         none = none.join(", "),
         mounts = quoted(AS_MOUNTS),
-        images = images.join(" || "),
+        images = one_of("c.image", &ENGINE_IMAGES),
     )
 }
 
 /// Whether what container `c` says of `envFrom` hints at the visible-devices variable.
 fn takes_variables(spec: &str) -> String {
-    let about_gpus = |text: &str| {
-        let words = GPU_NAMES.map(|word| format!("{text}.contains({})", quoted(word)));
-        format!("({})", words.join(" || "))
-    };
+    let about_gpus = |text: &str| one_of(text, &GPU_NAMES);
     let named = ["configMapRef", "secretRef"].map(|field| {
-        format!(
-            "(has(f.{field}) && has(f.{field}.name) && {})",
-            about_gpus(&format!("f.{field}.name"))
-        )
+        let name = format!("f.{field}.name");
+        format!("(has(f.{field}) && has({name}) && {})", about_gpus(&name))
     });
     format!(
         "(has(c.envFrom) && c.envFrom.exists(f, has(f.prefix) && f.prefix != '' ? {variable}.startsWith(f.prefix) : \
@@ -131,6 +127,11 @@ fn takes_variables(spec: &str) -> String {
         class = about_gpus(&format!("{spec}.runtimeClassName")),
         named = named.join(" || "),
     )
+}
+
+/// Whether a text has one of these parts, which are ASCII letters, digits, `-`, `/` and `.`.
+fn one_of(text: &str, parts: &[&str]) -> String {
+    format!("{text}.matches('{}')", parts.join("|").replace('.', "[.]"))
 }
 
 /// A CEL string. The names that come here hold no quote: policies with such ones are refused.

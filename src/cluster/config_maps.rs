@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
@@ -44,9 +45,9 @@ impl FollowedConfigMaps {
                 self.freshness.does_without(Watched::PluginConfigs);
             }
             for name in wanted {
-                if !followed.contains_key(&name) {
-                    let task = tasks.spawn(self.follow(name.clone()));
-                    followed.insert(name, task);
+                if let Entry::Vacant(entry) = followed.entry(name) {
+                    let task = tasks.spawn(self.follow(entry.key().clone()));
+                    entry.insert(task);
                 }
             }
             loop {

@@ -238,7 +238,7 @@ fn access(gate: &Gate) -> Entry<'static> {
 
 /// Objects of a kind that makes pods: those that no controller made, when they come or change what they make, and only
 /// where `matters` says so.
-fn of_kind<'n>(name: &'n str, rule: Value, matters: Value) -> Entry<'n> {
+fn of_kind(name: &str, rule: Value, matters: Value) -> Entry<'_> {
     Entry {
         name,
         path: "/validate",

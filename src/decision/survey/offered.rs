@@ -50,15 +50,13 @@ impl Survey<'_> {
 
     /// What of nodes could not be read that may offer the resource.
     fn unread(&self, resource: &str) -> Vec<String> {
-        let nodes = self.ledger.nodes.iter();
-        let unread = nodes.filter(|(_, entry)| entry.node.pool(resource).is_none());
-        let notes = unread.flat_map(|(name, entry)| {
-            let notes = entry.node.notes.iter();
-            notes
-                .filter(|note| *note.resource == *resource)
-                .map(move |note| format!("node {}: {}", short(name), note.message))
+        let all = self.ledger.nodes.iter();
+        let without = all.filter(|(_, entry)| entry.node.pool(resource).is_none());
+        let told = without.flat_map(|(name, entry)| {
+            let of_resource = entry.node.notes.iter().filter(|note| *note.resource == *resource);
+            of_resource.map(move |note| format!("node {}: {}", short(name), note.message))
         });
-        notes.take(MOST_NAMED).collect()
+        told.take(MOST_NAMED).collect()
     }
 
     fn missing_text(

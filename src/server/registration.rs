@@ -5,11 +5,13 @@
 //! they leave out costs nothing and cannot be held. Every field that may be absent is asked for with `has()` first, since
 //! an error would refuse the request under `Fail` and let it pass unseen under `Ignore`.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::policy::{AccessRule, PolicySet};
+use crate::policy::{AccessRule, ConfigMapName, PolicySet};
 use crate::workload::CustomKind;
 
 mod conditions;
@@ -91,13 +93,15 @@ impl Target {
     }
 }
 
-/// What the policies add to the pods that come here though they ask for no GPU.
+/// What the policies add to what comes here: pods that ask for no GPU, ConfigMaps of any content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
     /// Runtime classes that show every device.
     pub runtime_classes: Vec<String>,
     /// Whether a privileged container is told of at all. Nearly every agent of a node is privileged.
     pub privileged: bool,
+    /// ConfigMaps that are named as the device plugin's or the MIG manager's.
+    pub config_maps: Vec<ConfigMapName>,
 }
 
 impl Gate {
@@ -110,9 +114,15 @@ impl Gate {
         let privileged = policies
             .iter()
             .any(|policy| policy.access.privileged != AccessRule::Ignore);
+        let named = policies.iter().flat_map(|policy| {
+            let device = &policy.device;
+            device.plugin_config.iter().chain(&device.mig_config)
+        });
+        let config_maps: BTreeSet<ConfigMapName> = named.cloned().collect();
         Self {
             runtime_classes,
             privileged,
+            config_maps: config_maps.into_iter().collect(),
         }
     }
 }
@@ -179,7 +189,7 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
     );
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
-    validating.push(gpu_configuration().into_value(target, ca_pem));
+    validating.push(gpu_configuration(gate).into_value(target, ca_pem));
     validating.push(device_plugin().into_value(target, ca_pem));
     vec![
         configuration("MutatingWebhookConfiguration", &[mutate]),
@@ -297,7 +307,7 @@ fn scale() -> Entry<'static> {
 }
 
 /// What configures GPUs. Every ConfigMap and every update of a Node is asked of the condition, and nearly none passes it.
-fn gpu_configuration() -> Entry<'static> {
+fn gpu_configuration(gate: &Gate) -> Entry<'static> {
     let mut of_nodes = rule("", &["nodes"], &["UPDATE"]);
     of_nodes["scope"] = "Cluster".into();
     Entry {
@@ -307,7 +317,7 @@ fn gpu_configuration() -> Entry<'static> {
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
-        conditions: vec![condition("configures-gpus", &conditions::configures_gpus())],
+        conditions: vec![condition("configures-gpus", &conditions::configures_gpus(gate))],
     }
 }
 
@@ -353,6 +363,7 @@ mod tests {
         let gate = Gate {
             runtime_classes: vec!["nvidia".to_owned()],
             privileged: true,
+            config_maps: Vec::new(),
         };
         let both = webhook_config(&target, Some("PEM"), &gate);
         both.iter()
@@ -397,6 +408,16 @@ mod tests {
         );
         assert!(wide.contains("c.securityContext.privileged"), "{wide}");
         assert!(wide.contains("in ['nvidia', 'nvidia-cdi']"), "{wide}");
+        let documents = crate::policy::file::parse(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: a}\nspec: {device: {pluginConfig: \
+             gpu/plugin, migConfig: gpu/mig}}\n",
+            "p",
+        );
+        let gate = Gate::of(&PolicySet::from_documents(documents.unwrap()).unwrap());
+        let named = gpu_configuration(&gate).conditions[0].to_string();
+        for name in ["'gpu/mig'", "'gpu/plugin'"] {
+            assert!(named.contains(name), "{named}");
+        }
     }
 
     #[test]

@@ -58,6 +58,13 @@ fn g10_g11_a_node_label_is_judged_against_config_map_and_pods() {
     let node = "g10-n1";
     s.node(GpuNode::h100(node).slots(4));
     manifests::namespace(s.api(), "gpu-operator");
+    // One that a policy names is judged whatever it holds.
+    s.api()
+        .post(
+            "/api/v1/namespaces/gpu-operator/configmaps",
+            &config_map("default-mig-parted-config", "all-1g.10gb"),
+        )
+        .denied("a text that is no map", &["VG601", "not a map"]);
     s.api()
         .post(
             "/api/v1/namespaces/gpu-operator/configmaps",

@@ -254,7 +254,9 @@ pub(super) fn scales_up() -> String {
 ///
 /// A ConfigMap has at most 1 MiB, which the four searches read in less than the cost that the API server allows; one with more
 /// than 1,000 keys is no such document.
-pub(super) fn configures_gpus() -> String {
+///
+/// One that a policy names comes whatever it holds.
+pub(super) fn configures_gpus(gate: &Gate) -> String {
     const LABEL: &str = "nvidia.com/mig.config";
     let label = |object: &str| {
         format!(
@@ -264,11 +266,25 @@ pub(super) fn configures_gpus() -> String {
     let words = ["mig-configs:", "\"mig-configs\"", "sharing:", "\"sharing\""]
         .map(|word| format!("object.data[k].contains('{word}')"))
         .join(" || ");
+    let names: Vec<String> = gate
+        .config_maps
+        .iter()
+        .map(|name| quoted(&name.to_string()))
+        .collect();
+    let named = if names.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "((request.namespace + '/' + (has(object.metadata.name) ? object.metadata.name : '')) in [{}] && (request.operation == 'CREATE' || \
+             (has(object.data) ? object.data : {{}}) != (has(oldObject.data) ? oldObject.data : {{}}))) || ",
+            names.join(", ")
+        )
+    };
     format!(
-        "request.resource.resource == 'nodes' ? {now} != {before} : \
+        "request.resource.resource == 'nodes' ? {now} != {before} : ({named}\
          (has(object.data) && size(object.data) <= 1000 && \
          (request.operation == 'CREATE' || !has(oldObject.data) || object.data != oldObject.data) && \
-         object.data.exists(k, {words}))",
+         object.data.exists(k, {words})))",
         now = label("object"),
         before = label("oldObject"),
     )
@@ -383,12 +399,14 @@ mod tests {
             reaches(&Gate {
                 runtime_classes: vec!["nvidia".to_owned()],
                 privileged: true,
+                config_maps: Vec::new(),
             }),
             template_matters(
                 "spec.jobTemplate.spec.template",
                 &Gate {
                     runtime_classes: vec!["nvidia".to_owned()],
                     privileged: true,
+                    config_maps: Vec::new(),
                 },
             ),
             without_controller(),

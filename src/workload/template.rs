@@ -23,7 +23,7 @@ mod ray;
 mod rollouts;
 
 pub use bases::Bases;
-pub(crate) use kserve::MODEL_FIELDS;
+pub use kserve::MODEL_FIELDS;
 pub use layout::{Layout, Origin, Scale, Surge};
 
 /// A pod template of an object.

@@ -266,18 +266,18 @@ pub(super) fn configures_gpus(gate: &Gate) -> String {
     let words = ["mig-configs:", "\"mig-configs\"", "sharing:", "\"sharing\""]
         .map(|word| format!("object.data[k].contains('{word}')"))
         .join(" || ");
-    let names: Vec<String> = gate
+    let maps: Vec<String> = gate
         .config_maps
         .iter()
         .map(|name| quoted(&name.to_string()))
         .collect();
-    let named = if names.is_empty() {
+    let named = if maps.is_empty() {
         String::new()
     } else {
         format!(
             "((request.namespace + '/' + (has(object.metadata.name) ? object.metadata.name : '')) in [{}] && (request.operation == 'CREATE' || \
              (has(object.data) ? object.data : {{}}) != (has(oldObject.data) ? oldObject.data : {{}}))) || ",
-            names.join(", ")
+            maps.join(", ")
         )
     };
     format!(

@@ -12,7 +12,7 @@ pub(super) mod llm;
 mod runtime;
 
 /// Fields of a predictor that name a model: `model`, which says its format, or one called after a format.
-pub(crate) const MODEL_FIELDS: &[&str] = &[
+pub const MODEL_FIELDS: &[&str] = &[
     "model",
     "huggingface",
     "triton",

@@ -109,7 +109,7 @@ impl Kind {
             device: kind,
             product: Arc::from(product),
             total,
-            multiple: device.allow_multiple_allocations,
+            multiple: device.allows_multiple_allocations(),
             default_memory,
             attributes,
             capacities,

@@ -26,8 +26,8 @@ pub(crate) const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
 /// Devices of one slice that are read; the API server allows 128.
 const MOST_DEVICES: usize = 1_024;
 
-/// Namespace and name.
-type Key = (Arc<str>, Arc<str>);
+/// Namespace and name of an object, or pool and name of a device.
+pub(crate) type Key = (Arc<str>, Arc<str>);
 
 /// What the cluster says of claims and their devices. See the module.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,9 @@ pub struct Dra {
     kinds: BTreeMap<Arc<Kind>, BTreeMap<Arc<str>, u32>>,
     classes: BTreeMap<Arc<str>, DeviceClass>,
     claims: BTreeMap<Key, ResourceClaim>,
+    /// The claims that each device is allocated to, access for monitoring included: device by pool and name, claim by
+    /// namespace and name.
+    allocations: BTreeMap<Key, BTreeSet<Key>>,
     templates: BTreeMap<Key, ClaimSpec>,
 }
 
@@ -189,13 +192,31 @@ impl Dra {
 
     /// A claim appeared or changed.
     pub(crate) fn set_claim(&mut self, claim: ResourceClaim) {
-        self.claims
-            .insert(key(&claim.metadata.namespace, &claim.metadata.name), claim);
+        let of = key(&claim.metadata.namespace, &claim.metadata.name);
+        self.forget_allocation(&of);
+        for device in allocated(&claim) {
+            self.allocations.entry(device).or_default().insert(of.clone());
+        }
+        self.claims.insert(of, claim);
     }
 
     /// A claim is gone.
     pub(crate) fn remove_claim(&mut self, namespace: &str, name: &str) {
-        self.claims.remove(&key(namespace, name));
+        let of = key(namespace, name);
+        self.forget_allocation(&of);
+        self.claims.remove(&of);
+    }
+
+    fn forget_allocation(&mut self, claim: &Key) {
+        let devices = self.claims.get(claim).into_iter().flat_map(allocated);
+        for device in devices {
+            if let Entry::Occupied(mut claims) = self.allocations.entry(device) {
+                claims.get_mut().remove(claim);
+                if claims.get().is_empty() {
+                    claims.remove();
+                }
+            }
+        }
     }
 
     /// A template appeared or changed.
@@ -225,16 +246,29 @@ impl Dra {
         self.devices.iter()
     }
 
-    /// The devices that are allocated to a claim, as pool and name. Access for monitoring consumes nothing.
-    pub(crate) fn allocated(&self, namespace: &str, claim: &str) -> impl Iterator<Item = (&str, &str)> {
-        let claim = self.claims.get(&key(namespace, claim));
-        let allocation = claim.and_then(|claim| claim.status.allocation.as_ref());
-        let results = allocation
-            .into_iter()
-            .flat_map(|allocation| &allocation.devices.results);
-        results
-            .filter(|result| result.driver == DRIVER && result.admin_access != Some(true))
-            .map(|result| (result.pool.as_str(), result.device.as_str()))
+    /// The device of a pool, as far as a slice describes it.
+    pub(crate) fn device(&self, of: &Key) -> Option<&Placed> {
+        self.devices.get(of)
+    }
+
+    /// The claims, by namespace and name, that a device is allocated to.
+    pub(crate) fn claims_on(&self, device: &Key) -> impl Iterator<Item = &Key> {
+        self.allocations.get(device).into_iter().flatten()
+    }
+
+    /// The devices that are allocated, each with its claims.
+    pub(crate) fn allocated(&self) -> impl Iterator<Item = &Key> {
+        self.allocations.keys()
+    }
+
+    /// Whether whatever a claim may ask for is a device of NVIDIA's, as far as classes tell: there is no other class.
+    pub(crate) fn has_only_nvidias(&self) -> bool {
+        !self.classes.is_empty() && self.classes.keys().all(|class| self.is_nvidias(class))
+    }
+
+    /// The kinds of devices that there are.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.keys()
     }
 
     /// Whether a kind is of a class: no where a selector excludes it.
@@ -337,6 +371,15 @@ fn stands_for<'c>(name: &str, class: &'c DeviceClass) -> impl Iterator<Item = St
     let explicit = class.spec.extended_resource_name.clone();
     let explicit = explicit.filter(|name| !name.is_empty());
     explicit.into_iter().chain([format!("{IMPLICIT}{name}")])
+}
+
+/// The devices of NVIDIA's driver that are allocated to a claim.
+fn allocated(claim: &ResourceClaim) -> impl Iterator<Item = Key> {
+    let allocation = claim.status.allocation.iter();
+    let results = allocation.flat_map(|allocation| &allocation.devices.results);
+    results
+        .filter(|result| result.driver == DRIVER)
+        .map(|result| (Arc::from(result.pool.as_str()), Arc::from(result.device.as_str())))
 }
 
 fn key(namespace: &str, name: &str) -> Key {

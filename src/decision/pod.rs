@@ -51,7 +51,7 @@ pub(super) fn judge(
     let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
-    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    let by_claims = claims::beside_slots(question, demand, &[], ledger, old, &mut verdict.findings);
     blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;

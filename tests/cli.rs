@@ -751,7 +751,7 @@ fn claims_of_a_live_cluster_are_read_in_whichever_version_it_serves() {
         for (entry, codes) in [
             ("resourceClaimName: shared", &["VG101"][..]),
             ("resourceClaimTemplateName: one", &["VG101"]),
-            ("resourceClaimName: none", &["VG704"]),
+            ("resourceClaimName: none", &["VG101", "VG704"]),
         ] {
             let pod = format!(
                 "apiVersion: v1\nkind: Pod\nmetadata: {{name: chat, namespace: llm}}\nspec:\n  resourceClaims: [{{name: gpu, {entry}}}]\n  \

@@ -62,6 +62,13 @@ pub(super) fn judge_alone(
         .findings
         .extend(of_pod.map(|finding| under(&policy, finding)));
     verdict.findings.extend(judged.findings);
+    let is_kept = workload.kind == WorkloadKind::Pod && judged.is_named;
+    if is_kept
+        && !is_update
+        && let Some(finding) = super::pod::too_many_unseen(question, ledger)
+    {
+        verdict.findings.push(under(&policy, finding));
+    }
     verdict.placement = judged.placement;
     if may_deny {
         propose(question, &context, demand, &mut verdict.findings);
@@ -74,8 +81,7 @@ pub(super) fn judge_alone(
     if let Some(open) = open {
         tell_open(&mut verdict.findings, open);
     }
-    let is_pod = workload.kind == WorkloadKind::Pod;
-    if is_pod && judged.is_named && raised && !question.dry_run {
+    if is_kept && raised && !question.dry_run {
         let spec = constraints(&workload.pod);
         verdict.reservation = Some(super::pod::reservation(question, demand, spec, None, Vec::new()));
     }

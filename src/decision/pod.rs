@@ -216,7 +216,7 @@ fn name_of(pod: &Pod) -> String {
 const MOST_UNSEEN: usize = 1_000;
 
 /// A namespace that creates bare pods faster than they are seen. A controller's pods are bounded by what it wants.
-fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
+pub(super) fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
     let pod = &question.workload.pod;
     let namespace = &question.workload.object.namespace;
     if controller_of(&pod.metadata).is_some() || ledger.reserved() < MOST_UNSEEN {

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::Sibling;
-use super::meet::{self, company};
-use super::sharers::{Member, Missing, Resolved, Spot, Wanted, Which, request_of, spots};
+use super::meet::{self, Companies};
+use super::sharers::{Missing, Resolved, Wanted, Which, request_of, spots};
 use super::{text, waiting};
 use crate::decision::budget::Own;
 use crate::decision::{PlacementRow, Question};
@@ -121,15 +121,16 @@ pub(in crate::decision) fn judge(context: &Context<'_>, demand: &Demand) -> Opti
         share: Share::ZERO,
     };
     let spots = spots(&resolved);
+    let companies = Companies::of(context, &spots);
     for one in &resolved {
         let told = one.used.findings.iter().cloned();
         judged
             .findings
             .extend(told.map(|finding| under(&policy, finding)));
-        judge_use(context, one, &spots, &mut judged);
+        judge_use(context, one, &companies, &mut judged);
     }
-    for (spot, members) in &spots {
-        meet::judge(context, spot, members, &resolved, &mut judged);
+    for (spot, company) in companies.iter() {
+        meet::judge(context, spot, company, &resolved, &mut judged);
     }
     waiting::judge(context, &resolved, &mut judged);
     Some(judged)
@@ -232,7 +233,7 @@ pub(super) fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRe
 fn judge_use(
     context: &Context<'_>,
     one: &Resolved<'_>,
-    spots: &BTreeMap<Spot, Vec<Member<'_, '_>>>,
+    companies: &Companies<'_, '_, '_, '_>,
     judged: &mut Judged,
 ) {
     let policy = judged.policy.clone();
@@ -257,7 +258,7 @@ fn judge_use(
             namespace: "",
         };
         let limit = option.choice.limit(option.kind);
-        let users = company(context, option.wanted, option.choice, spots);
+        let users = companies.users(option.wanted, option.choice);
         let sharing = sharing(option.kind, limit, option.choice.mps, users);
         let (findings, each) = findings(one.used, option, sharing, limit, rules);
         judged.share = judged.share.max(each.share);

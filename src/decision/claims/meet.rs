@@ -54,20 +54,31 @@ impl<'m, 'r, 'd, 'l> Company<'m, 'r, 'd, 'l> {
     }
 }
 
-/// How many users a device has at once that a container may be given: those of this pod, of its like, and everybody else.
-pub(super) fn company(
-    context: &Context<'_>,
-    wanted: &Wanted,
-    choice: &Choice,
-    spots: &BTreeMap<Spot, Vec<Member<'_, '_>>>,
-) -> u32 {
-    let count = |spot: &Spot| {
-        let members = spots.get(spot).map(Vec::as_slice).unwrap_or_default();
-        Company::of(context, spot, members).count()
-    };
-    let devices = choice.allocated.iter().cloned().map(Spot::Device);
-    let most = devices.map(|device| count(&device)).max();
-    most.unwrap_or_else(|| count(&Spot::Request(wanted.clone())))
+/// Everybody at each spot, found once, and how many users there are at once.
+pub(super) struct Companies<'m, 'r, 'd, 'l>(BTreeMap<&'m Spot, (Company<'m, 'r, 'd, 'l>, u32)>);
+
+impl<'m, 'r, 'd, 'l> Companies<'m, 'r, 'd, 'l> {
+    pub(super) fn of(context: &Context<'l>, spots: &'m BTreeMap<Spot, Vec<Member<'r, 'd>>>) -> Self {
+        let companies = spots.iter().map(|(spot, members)| {
+            let company = Company::of(context, spot, members);
+            let count = company.count();
+            (spot, (company, count))
+        });
+        Self(companies.collect())
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (&Spot, &Company<'m, 'r, 'd, 'l>)> {
+        self.0.iter().map(|(spot, (company, _))| (*spot, company))
+    }
+
+    /// How many users a device has at once that a container may be given: those of this pod, of its like, and everybody
+    /// else.
+    pub(super) fn users(&self, wanted: &Wanted, choice: &Choice) -> u32 {
+        let count = |spot: &Spot| self.0.get(spot).map_or(0, |(_, count)| *count);
+        let devices = choice.allocated.iter().cloned().map(Spot::Device);
+        let most = devices.map(|device| count(&device)).max();
+        most.unwrap_or_else(|| count(&Spot::Request(wanted.clone())))
+    }
 }
 
 /// What they come to on a device of one kind.
@@ -119,11 +130,18 @@ impl Ground<'_> {
             })
             .collect();
         let others = at_the_same_time(&there, &held);
-        let rest = company.beside.iter().fold(others, |sum, one| {
-            let terms = self.terms.unwrap_or(one.terms);
-            let each = by_claim::each(one.used, self.kind, terms, self.shared, rules);
-            sum.plus(each.times(one.pods))
-        });
+        let rest =
+            company
+                .beside
+                .chunk_by(|a, b| a.template == b.template)
+                .fold(others, |sum, of_template| {
+                    let each = together(of_template.iter().map(|one| {
+                        let terms = self.terms.unwrap_or(one.terms);
+                        let each = by_claim::each(one.used, self.kind, terms, self.shared, rules);
+                        (one.used.claim.role, each)
+                    }));
+                    sum.plus(each.times(of_template.first().map_or(0, |one| one.pods)))
+                });
         let budget = if self.shared.is_shared() {
             device.budget
         } else {
@@ -148,14 +166,13 @@ impl Ground<'_> {
 pub(super) fn judge(
     context: &Context<'_>,
     spot: &Spot,
-    members: &[Member<'_, '_>],
+    company: &Company<'_, '_, '_, '_>,
     resolved: &[Resolved<'_>],
     judged: &mut Judged,
 ) {
-    let company = Company::of(context, spot, members);
     match spot {
-        Spot::Device(device) => on_device(context, device, &company, judged),
-        Spot::Request(wanted) => on_any(context, wanted, &company, resolved, judged),
+        Spot::Device(device) => on_device(context, device, company, judged),
+        Spot::Request(wanted) => on_any(context, wanted, company, resolved, judged),
     }
 }
 
@@ -241,8 +258,17 @@ fn on_any(
         choices.extend(alternatives().next().map(|choice| (choice, &unknown)));
     }
     let (mut worst, mut beyond): (Option<(Share, Finding)>, Option<Finding>) = (None, None);
+    let mut looked_at: Vec<(&Choice, &Kind, PolicyRef)> = Vec::new();
     for (choice, kind) in choices {
         let device = device_policy(context, kind);
+        // Most kinds differ in what memory does not hang on, such as the version of the driver.
+        let is_alike = |(of, other, policy): &(&Choice, &Kind, PolicyRef)| {
+            std::ptr::eq(*of, choice) && other.weighs_as(kind) && Arc::ptr_eq(policy, &device)
+        };
+        if looked_at.iter().any(is_alike) {
+            continue;
+        }
+        looked_at.push((choice, kind, device.clone()));
         let limit = choice.limit(kind);
         let ground = Ground {
             kind,

@@ -127,6 +127,8 @@ pub(super) fn others<'l>(context: &Context<'l>, spot: &Spot) -> Vec<Claimant<'l>
 /// A container of another template of the judged object, and how many pods that makes.
 #[derive(Clone)]
 pub(super) struct Beside<'l> {
+    /// Which of the templates.
+    pub(super) template: usize,
     pub(super) used: &'l Use,
     pub(super) pods: u32,
     pub(super) claim: Arc<str>,
@@ -138,7 +140,7 @@ pub(super) fn beside<'l>(context: &Context<'l>, spot: &Spot) -> Vec<Beside<'l>> 
     let none = BTreeMap::new();
     let namespace: Arc<str> = Arc::from(context.namespace);
     let mut there = Vec::new();
-    for (demand, pods) in &context.siblings {
+    for (template, (demand, pods)) in context.siblings.iter().enumerate() {
         for used in &demand.uses {
             let terms = used.refs.iter().find_map(|of| {
                 let Source::Named(name) = &of.source else {
@@ -158,6 +160,7 @@ pub(super) fn beside<'l>(context: &Context<'l>, spot: &Spot) -> Vec<Beside<'l>> 
             });
             if let Some((claim, terms)) = terms {
                 there.push(Beside {
+                    template,
                     used,
                     pods: *pods,
                     claim,

@@ -157,7 +157,11 @@ pub(super) fn too_little(used: &Use, short_of: &Short, most: Mib, kind: &Kind) -
             used.claim.resource,
         ),
     )
-    .detail("the limit is that of the claim's or class's mpsConfig; an allocation beyond it fails")
+    .detail(format!(
+        "the limit is that of the claim's or class's mpsConfig, and an allocation beyond it fails: raise it to {} or more, or \
+         load a smaller model",
+        short_of.wants
+    ))
     .number("needMiB", Number::Memory(short_of.wants))
     .number("clientLimitMiB", Number::Memory(most))
 }

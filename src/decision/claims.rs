@@ -16,6 +16,7 @@ use crate::ledger::{Holder, Ledger, constraints};
 use crate::units::Share;
 use crate::workload::WorkloadKind;
 
+mod full;
 mod judge;
 mod meet;
 mod sharers;

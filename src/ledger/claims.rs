@@ -119,9 +119,9 @@ impl Ledger {
 
     /// The policy of the devices of a node.
     pub(crate) fn device_policy(&self, node: &str) -> PolicyRef {
-        let none = BTreeMap::new();
+        let unlabelled = BTreeMap::new();
         let labels = self.nodes.get(node).map(|entry| &entry.node.metadata.labels);
-        self.policies().for_device(labels.unwrap_or(&none))
+        self.policies().for_device(labels.unwrap_or(&unlabelled))
     }
 
     /// The devices of ResourceSlices, with those who use the claims that they are allocated to.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::full::Full;
 use super::judge::{Context, Judged, MOST_KINDS, device_policy};
 use super::sharers::{Beside, Member, Resolved, Spot, Wanted, Which, at_once, beside, others};
 use super::text;
@@ -221,7 +222,7 @@ fn on_device(context: &Context<'_>, of: &Key, company: &Company<'_, '_, '_, '_>,
         .findings
         .extend(consumed.and_then(|most| within(context, company, &ground, most)));
     if company.count() > 1 && sums.sum > sums.budget {
-        let full = text::Full {
+        let full = Full {
             company,
             sums: &sums,
             kind: &kind,
@@ -285,7 +286,7 @@ fn on_any(
         if company.count() <= 1 || sums.sum <= sums.budget {
             continue;
         }
-        let full = text::Full {
+        let full = Full {
             company,
             sums: &sums,
             kind,

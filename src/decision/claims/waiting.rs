@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::full::Full;
 use super::judge::{Context, Judged, MOST_KINDS, device_policy};
 use super::meet::{Company, Ground, Sums};
 use super::sharers::{Beside, Member, Resolved, Spot, Wanted, Which, request_of};
@@ -159,7 +160,7 @@ fn sum(
     if sums.sum <= sums.budget || !is_nvidias {
         return Told::Sum(text::sum_of_waiting(wanted, company, &sums, &known.untold));
     }
-    let full = text::Full {
+    let full = Full {
         company: &known.company(company.pods),
         sums: &sums,
         kind: &kind,

@@ -261,9 +261,16 @@ impl Dra {
         self.allocations.keys()
     }
 
-    /// Whether whatever a claim may ask for is a device of NVIDIA's, as far as classes tell: there is no other class.
-    pub(crate) fn has_only_nvidias(&self) -> bool {
-        !self.classes.is_empty() && self.classes.keys().all(|class| self.is_nvidias(class))
+    /// What a claim may be for that nobody has seen, as far as the classes tell.
+    pub(crate) fn may_be_for(&self) -> MayBeFor {
+        let others = || self.classes.keys().filter(|class| !self.is_nvidias(class));
+        if others().count() == self.classes.len() || !others().all(|class| is_of_domain(class)) {
+            MayBeFor::Anything
+        } else if others().next().is_some() {
+            MayBeFor::GpusAndChannels
+        } else {
+            MayBeFor::Gpus
+        }
     }
 
     /// The kinds of devices that there are.
@@ -278,16 +285,22 @@ impl Dra {
         answers.min().unwrap_or(Answer::Yes)
     }
 
-    /// Whether a class is one of NVIDIA's devices, as far as its name and selectors tell without any device.
+    /// Whether a class is one of NVIDIA's GPUs, as far as its selectors and its name tell without any device. NVIDIA's other
+    /// driver, of ComputeDomains (`compute-domain.nvidia.com`), has classes of the same domain.
     fn is_nvidias(&self, class: &str) -> bool {
-        let named = class == "nvidia.com" || class.ends_with(".nvidia.com");
-        named
-            || self.classes.get(class).is_some_and(|class| {
-                class.spec.selectors.iter().any(|selector| {
-                    let cel = selector.cel.as_ref();
-                    cel.is_some_and(|cel| cel.expression.contains(DRIVER))
-                })
-            })
+        let is_named = class == "nvidia.com" || class.ends_with(".nvidia.com");
+        let Some(known) = self.classes.get(class) else {
+            return is_named && !is_of_domain(class);
+        };
+        let selectors = known.spec.selectors.iter();
+        let expressions = selectors.filter_map(|selector| selector.cel.as_ref());
+        let mut expressions = expressions.map(|cel| cel.expression.as_str());
+        let (mut names_ours, mut names_any) = (false, false);
+        for expression in &mut expressions {
+            names_ours |= expression.contains(DRIVER);
+            names_any |= expression.contains("device.driver");
+        }
+        names_ours || is_named && !names_any
     }
 
     /// Whether a class stands for this extended resource: then no node's capacity shows it, and the scheduler allocates.
@@ -371,6 +384,21 @@ fn stands_for<'c>(name: &str, class: &'c DeviceClass) -> impl Iterator<Item = St
     let explicit = class.spec.extended_resource_name.clone();
     let explicit = explicit.filter(|name| !name.is_empty());
     explicit.into_iter().chain([format!("{IMPLICIT}{name}")])
+}
+
+/// What a claim may be for that does not exist yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayBeFor {
+    /// Devices of GPUs alone.
+    Gpus,
+    /// Those, or what NVIDIA's driver of ComputeDomains offers, which no engine can run on.
+    GpusAndChannels,
+    Anything,
+}
+
+/// Whether a class is one that NVIDIA's driver of ComputeDomains installs.
+fn is_of_domain(class: &str) -> bool {
+    class.starts_with("compute-domain-") && class.ends_with(".nvidia.com")
 }
 
 /// The devices of NVIDIA's driver that are allocated to a claim.

@@ -158,6 +158,54 @@ fn what_nobody_can_read_is_let_through_until_the_claim_is_there() {
 }
 
 #[test]
+fn channels_of_compute_domains_are_no_gpus() {
+    let mut cluster = h100();
+    let channel = json!({"deviceClassName": "compute-domain-default-channel.nvidia.com"});
+    let with_channel = |name: &str| {
+        let mut pod = by_template(name, json!([container("server", SMALL, Some("0.90"))]));
+        let spec = &mut pod["spec"];
+        let claims = spec["containers"][0]["resources"]["claims"]
+            .as_array_mut()
+            .unwrap();
+        claims.push(json!({"name": "channel"}));
+        let entries = spec["resourceClaims"].as_array_mut().unwrap();
+        entries.push(json!({"name": "channel", "resourceClaimName": "shared-channel"}));
+        pod
+    };
+    cluster.resource(&template("one", of_gpu()));
+    cluster.resource(&claim("shared-channel", request(channel)));
+    // Known by its name alone, and by its selectors.
+    for is_known in [false, true] {
+        if is_known {
+            cluster.resource(&json!({"apiVersion": V1, "kind": "DeviceClass",
+                "metadata": {"name": "compute-domain-default-channel.nvidia.com"}, "spec": {"selectors": [{"cel": {"expression":
+                "device.driver == 'compute-domain.nvidia.com' && device.attributes['compute-domain.nvidia.com'].type == 'channel'"}}]}}));
+        }
+        for name in ["a", "b"] {
+            let verdict = cluster.create(&with_channel(&format!("{name}-{is_known}")));
+            assert!(
+                verdict.admit && verdict.findings.is_empty(),
+                "{:#?}",
+                verdict.findings
+            );
+        }
+    }
+    // Before it exists, it may be one, where the container may get its GPU otherwise.
+    cluster.ledger.remove_resource_claim("team-a", "shared-channel");
+    for name in ["c", "d"] {
+        let verdict = cluster.create(&with_channel(name));
+        assert!(
+            verdict.admit && has(&verdict, Code::Vg704),
+            "{:#?}",
+            verdict.findings
+        );
+    }
+    // An engine cannot run on a channel.
+    assert!(cluster.create(&by_claim("e", "0.60")).admit);
+    assert!(!cluster.create(&by_claim("f", "0.60")).admit);
+}
+
+#[test]
 fn requests_of_a_claim_that_does_not_exist_are_devices_of_their_own() {
     let mut cluster = h100();
     let with = |name: &str, request: &str| {

@@ -132,7 +132,7 @@ pub(in crate::decision) fn judge(context: &Context<'_>, demand: &Demand) -> Opti
     for (spot, company) in companies.iter() {
         meet::judge(context, spot, company, &resolved, &mut judged);
     }
-    waiting::judge(context, &resolved, &mut judged);
+    waiting::judge(context, demand, &resolved, &mut judged);
     Some(judged)
 }
 

@@ -9,9 +9,10 @@ use super::judge::{Context, Judged, MOST_KINDS, device_policy};
 use super::meet::{Company, Ground, Sums};
 use super::sharers::{Beside, Member, Resolved, Spot, Wanted, Which, request_of};
 use super::text;
-use crate::demand::Use;
 use crate::demand::weigh::by_claim::{sharing, untold};
 use crate::demand::weigh::under;
+use crate::demand::{Claim, Demand, Use};
+use crate::dra::MayBeFor;
 use crate::dra::devices::Kind;
 use crate::dra::resolve::{Mps, Terms};
 use crate::engine::Engine;
@@ -22,8 +23,9 @@ use crate::ledger::claims::{Claimant, means};
 ///
 /// The sum refuses where it is above the budget of each device that the claim could get: there are no classes but
 /// NVIDIA's. Where there are others, the claim may be for anything, and the sum is only told. An amount that cannot be
-/// told is none of the sum, and is told with its reason.
-pub(super) fn judge(context: &Context<'_>, resolved: &[Resolved<'_>], judged: &mut Judged) {
+/// told is none of the sum, and is told with its reason; so is a container that may get its GPU otherwise, where the claim may
+/// be for a channel of a ComputeDomain.
+pub(super) fn judge(context: &Context<'_>, demand: &Demand, resolved: &[Resolved<'_>], judged: &mut Judged) {
     let mut spots: BTreeMap<Wanted, Vec<Member<'_, '_>>> = BTreeMap::new();
     let missing = || {
         let all = resolved.iter();
@@ -57,7 +59,7 @@ pub(super) fn judge(context: &Context<'_>, resolved: &[Resolved<'_>], judged: &m
     for (wanted, members) in &spots {
         let spot = Spot::Request(wanted.clone());
         let company = Company::of(context, &spot, members);
-        match sum(context, wanted, &company, judged) {
+        match sum(context, demand, wanted, &company, judged) {
             Told::Nothing => {}
             Told::Sum(sentence) => told.entry(&wanted.0).or_default().push(sentence),
             Told::Full(finding) => judged.findings.push(*finding),
@@ -115,12 +117,14 @@ enum Told {
 
 fn sum(
     context: &Context<'_>,
+    demand: &Demand,
     wanted: &Wanted,
     company: &Company<'_, '_, '_, '_>,
     judged: &mut Judged,
 ) -> Told {
     let dra = &context.ledger.dra;
-    let is_nvidias = dra.has_only_nvidias();
+    let may_be_for = dra.may_be_for();
+    let is_nvidias = may_be_for != MayBeFor::Anything;
     let mut kinds: Vec<Arc<Kind>> = Vec::new();
     if is_nvidias {
         kinds.extend(dra.kinds().take(MOST_KINDS).cloned());
@@ -133,7 +137,7 @@ fn sum(
     let mut least: Option<(Sums, Arc<Kind>, Known<'_, '_, '_>)> = None;
     for kind in kinds {
         let device = device_policy(context, &kind);
-        let known = Known::of(company, &kind);
+        let known = Known::of(company, demand, &kind, may_be_for);
         let ground = Ground {
             kind: &kind,
             policy: &policy,
@@ -187,18 +191,23 @@ struct Known<'r, 'd, 'l> {
 }
 
 impl<'r, 'd, 'l> Known<'r, 'd, 'l> {
-    fn of(company: &Company<'_, 'r, 'd, 'l>, kind: &Kind) -> Self {
+    fn of(company: &Company<'_, 'r, 'd, 'l>, own: &Demand, kind: &Kind, may_be_for: MayBeFor) -> Self {
         let mut sentences = Vec::new();
-        let mut is_known = |used: &Use| {
-            let why = untold(used, kind);
+        let mut is_known = |used: &Use, of: Option<&Demand>| {
+            let asks = |claim: &Claim| claim.container == used.claim.container;
+            let has_other = used.refs.len() > 1 || of.is_some_and(|of| of.claims.iter().any(asks));
+            let may_be_other = may_be_for != MayBeFor::Gpus && has_other;
+            let why = may_be_other.then_some("it may get its GPU by something else");
+            let why = why.or_else(|| untold(used, kind));
             sentences.extend(why.map(|why| text::untold(used, why)));
             why.is_none()
         };
-        let members = company.members.iter().filter(|one| is_known(one.used));
+        let members = company.members.iter().filter(|one| is_known(one.used, Some(own)));
         let members = members.cloned().collect();
-        let others = company.others.iter().filter(|one| is_known(one.used));
+        let others = company.others.iter();
+        let others = others.filter(|one| is_known(one.used, Some(&one.holder.demand)));
         let others = others.cloned().collect();
-        let beside = company.beside.iter().filter(|one| is_known(one.used));
+        let beside = company.beside.iter().filter(|one| is_known(one.used, None));
         let beside = beside.cloned().collect();
         Self {
             members,

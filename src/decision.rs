@@ -249,7 +249,7 @@ fn judge_made(prepared: &Prepared, submitted: Option<&Question>, ledger: &Ledger
     }
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() && demand.access.is_empty() => {
-            return judge_without_slots(prepared, demand, ledger);
+            return judge_without_slots(prepared, demand, &[], ledger);
         }
         Ok(demand) => demand,
         Err(malformed) => return unreadable(question, malformed),
@@ -265,20 +265,30 @@ fn judge_made(prepared: &Prepared, submitted: Option<&Question>, ledger: &Ledger
         .as_ref()
         .map(|workload| MadeBefore::of(question, workload, old, ledger));
     let before = before.as_ref().map(MadeBefore::before);
-    workload::judge(&[made.set()], before.as_slice(), ledger)
+    workload::judge(&[made.set()], before.as_slice(), &[], ledger)
 }
 
 /// An object with several templates.
 fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let mut asking = Vec::new();
     let mut verdicts = Vec::new();
+    let siblings: Vec<claims::Sibling<'_>> = prepared
+        .sets
+        .iter()
+        .filter_map(|set| {
+            Some(claims::Sibling {
+                question: &set.question,
+                demand: set.demand.as_ref().ok()?,
+            })
+        })
+        .collect();
     for set in &prepared.sets {
         match &set.demand {
             Err(malformed) => return unreadable(&set.question, malformed),
             Ok(demand) if demand.asks() || !demand.access.is_empty() => {
                 asking.push(Made::of(&set.question, demand, ledger));
             }
-            Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
+            Ok(demand) => verdicts.push(judge_without_slots(set, demand, &siblings, ledger)),
         }
     }
     let before: Vec<MadeBefore<'_>> = prepared
@@ -288,7 +298,7 @@ fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         .collect();
     let before: Vec<workload::Before<'_>> = before.iter().map(MadeBefore::before).collect();
     let asking: Vec<workload::Set<'_>> = asking.iter().map(Made::set).collect();
-    verdicts.push(workload::judge(&asking, &before, ledger));
+    verdicts.push(workload::judge(&asking, &before, &siblings, ledger));
     Verdict::joined(verdicts)
 }
 
@@ -304,8 +314,14 @@ fn unreadable(question: &Question, malformed: &Malformed) -> Verdict {
 }
 
 /// An object, or one template of it, that asks for no slot: judged by its claims where it has some.
-fn judge_without_slots(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Ledger) -> Verdict {
-    claims::judge_alone(prepared, demand, ledger).unwrap_or_else(|| without_slots(prepared, demand, ledger))
+fn judge_without_slots(
+    prepared: &Prepared,
+    demand: &Arc<Demand>,
+    siblings: &[claims::Sibling<'_>],
+    ledger: &Ledger,
+) -> Verdict {
+    claims::judge_alone(prepared, demand, siblings, ledger)
+        .unwrap_or_else(|| without_slots(prepared, demand, ledger))
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

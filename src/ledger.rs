@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::demand::weigh::{self, Rules, Weighed};
 use crate::demand::{Demand, Standing, other_systems};
 use crate::device::GpuNode;
-use crate::dra::Dra;
+use crate::dra::{Dra, Key};
 use crate::engine::Sources;
 use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
 
-mod claims;
+pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
 pub mod devices;
@@ -61,7 +61,7 @@ pub struct Ledger {
     /// Dynamic resource allocation.
     pub(crate) dra: Dra,
     /// Holders by the claim that they use, as namespace and name.
-    claimants: BTreeMap<claims::Name, BTreeSet<Arc<str>>>,
+    claimants: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
     order: u64,

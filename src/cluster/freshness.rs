@@ -57,7 +57,7 @@ impl Watched {
     }
 
     /// Where it is served: the versions that can be read, newest first.
-    pub(super) const fn paths(self) -> &'static [&'static str] {
+    pub(crate) const fn paths(self) -> &'static [&'static str] {
         match self {
             Self::Namespaces => &["/api/v1/namespaces"],
             Self::Nodes => &["/api/v1/nodes"],

@@ -61,7 +61,7 @@ pub(super) fn judge(
     let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
-    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    let by_claims = claims::beside_slots(question, demand, &[], ledger, old, &mut verdict.findings);
     blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;
@@ -226,7 +226,7 @@ fn name_of(pod: &Pod) -> String {
 const MOST_UNSEEN: usize = 1_000;
 
 /// A namespace that creates bare pods faster than they are seen. A controller's pods are bounded by what it wants.
-fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
+pub(super) fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
     let pod = &question.workload.pod;
     let namespace = &question.workload.object.namespace;
     if controller_of(&pod.metadata).is_some() || ledger.reserved() < MOST_UNSEEN {

@@ -11,11 +11,12 @@ use super::{Failure, Outcome, output};
 use crate::advise::{self, Advice, Hardware, Isolation, Need, Owners, Request, Workload};
 use crate::device::catalogue::Catalogue as Products;
 use crate::document::{AdviceDocument, yaml};
+use crate::engine::{Engine, MemoryKind, MemorySource, Releases};
 use crate::fit::{Named, Question, ask};
 use crate::message::cut;
 use crate::model::Catalogue;
-use crate::policy::PolicySet;
-use crate::units::Mib;
+use crate::policy::{Overheads, PolicySet};
+use crate::units::{Fraction, Mib};
 
 /// Runs the command.
 pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
@@ -45,6 +46,8 @@ pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
     });
     let title = named.title();
     let policy = PolicySet::built_in().for_device(&BTreeMap::new());
+    let engine = engine(&args.engine)?;
+    let releases = releases(args.engine_version.as_deref(), Some(engine), &mut Vec::new())?;
     let advice = advise::advise(&Request {
         hardware: Hardware {
             product: &title,
@@ -71,6 +74,7 @@ pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
             AdviseWorkload::Interactive => Workload::Interactive,
         },
         needs: &needs,
+        overhead: overhead(&policy.overheads, engine, releases, 1),
         device: &policy.device,
     });
     let unwritable = |error| Failure::new(format!("the advice cannot be written as YAML: {error}"));
@@ -123,11 +127,11 @@ fn text(product: &str, advice: &Advice, document: &AdviceDocument) -> String {
     if let Some(slots) = &advice.slots {
         let _ = writeln!(
             text,
-            "  {} slots of each GPU; where all take the same, the fraction of each is at most {}",
-            slots.replicas, slots.fraction
+            "  {} slots of each GPU; where all take the same, the fraction of each is at most {}, with {} outside of it",
+            slots.replicas, slots.fraction, slots.overhead
         );
     }
-    for note in &advice.notes {
+    for note in &document.notes {
         let _ = writeln!(text, "  note: {}", clean(note));
     }
     for (label, value) in &document.node_labels {
@@ -157,6 +161,7 @@ fn memory(text: &str) -> Result<Need, Failure> {
     Ok(Need {
         name: Mib::new(mib).to_string(),
         request: Mib::new(mib),
+        stated: None,
         overhead: Mib::ZERO,
         profile: None,
         ranks: 1,
@@ -164,7 +169,14 @@ fn memory(text: &str) -> Result<Need, Failure> {
     })
 }
 
-/// What each model takes of such a GPU at least, so that one request of its longest context surely fits.
+/// What an engine takes outside of its fraction: of its release, where one is named, else of an unknown one.
+fn overhead(overheads: &Overheads, engine: Engine, releases: Releases, ranks: u32) -> Mib {
+    let known = releases.first.filter(|first| releases.last == Some(*first));
+    overheads.of(engine, known, false, ranks)
+}
+
+/// What each model takes of such a GPU: the fraction that its arguments say; else the least with which one request of its longest
+/// context surely fits.
 fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
     if args.models.is_empty() {
         return if args.arguments.is_empty() {
@@ -215,8 +227,27 @@ fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
             continue;
         };
         let total = named.device.total;
-        let (request, overhead) = if let Some(fraction) = &figures.smallest_fraction {
-            let overhead = policy.overheads.of(engine, None, false, fitting.ranks);
+        let overhead = overhead(&policy.overheads, engine, fitting.releases, fitting.ranks);
+        let stated = (fitting.reading.memory.kind == MemoryKind::OfTotal
+            && fitting.reading.memory.source != MemorySource::Default)
+            .then_some(fitting.reading.memory.fraction.as_ref())
+            .flatten();
+        let (request, overhead) = if let Some(stated) = stated {
+            // Whatever the model needs, this is what the engine takes.
+            if figures
+                .smallest_fraction
+                .as_ref()
+                .is_none_or(|least| least.share() > stated.share())
+            {
+                output::note(&format!(
+                    "note: {}: {}; a process takes the {} of a GPU that its arguments say",
+                    clean(&shown),
+                    clean(&fitting.reason),
+                    stated.text()
+                ));
+            }
+            (stated.of(total), overhead)
+        } else if let Some(fraction) = &figures.smallest_fraction {
             (fraction.of(total), overhead)
         } else {
             let estimate = &figures.estimate;
@@ -225,6 +256,7 @@ fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
         needs.push(Need {
             name: shown,
             request,
+            stated: stated.map(Fraction::share),
             overhead,
             profile: figures.smallest_profile.clone(),
             ranks: fitting.ranks,

@@ -218,6 +218,8 @@ pub fn advise(request: &Request<'_>) -> Advice {
         && let Some(cut) = ways::mig_on_more(request)
         && cut.gpus < whole.gpus
     {
+        // Its reason says that the GPUs there are too few.
+        rejected.retain(|(way, _)| *way != Way::Mig);
         return finish(request, Way::Mig, cut, reasons, rejected);
     }
     finish(request, Way::Whole, whole, reasons, rejected)

@@ -181,11 +181,11 @@ fn the_fraction_is_the_fair_share_of_a_slot() {
 
 #[test]
 fn an_amount_with_everything_in_it_leaves_its_engines_overhead_outside_of_the_fraction() {
-    let slots = case("t4", 1, vec![need(3_000, 4)]).answer().slots.unwrap();
-    // (15360 - 512 - 4 x 640) / (4 x 15360) = 0.2000, below 0.225: vLLM at 0.225 takes 0.2483 of such a GPU.
+    let slots = case("rtx-4090", 1, vec![need(3_000, 4)]).answer().slots.unwrap();
+    // (24564 - 512 - 4 x 640) / (4 x 24564) = 0.21873, below 0.225.
     assert_eq!(
         (slots.fraction, slots.overhead),
-        (Share::from_ppm(200_000), Mib::new(640))
+        (Share::from_ppm(218_000), Mib::new(640))
     );
 }
 
@@ -204,6 +204,7 @@ fn slices_on_more_gpus_come_before_more_whole_gpus() {
         reason.starts_with("a valid MIG layout holds all on 2 GPUs, and the node has 1: "),
         "{reason}"
     );
+    assert!(advice.rejected.is_empty(), "{:?}", advice.rejected);
     assert_eq!(advice.layouts.unwrap().layouts.len(), 2);
     // As many cut as whole: nothing is gained by cutting.
     let large = case("h100-80gb-sxm", 1, vec![need(70_000, 2)])

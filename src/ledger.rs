@@ -551,9 +551,14 @@ impl Ledger {
         let standings = self.standings_on(holder, class, node);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
-        let bound = self.holders.get(uid).and_then(|holder| holder.node.clone());
-        if let Some(elsewhere) = bound.filter(|bound| **bound != *node) {
-            self.nodes.end_history(&elsewhere);
+        if let Some(holder) = self.holders.get(uid) {
+            // An init container with several slots hands them on to containers that ask for one each.
+            if holder.demand.claims.iter().any(|claim| claim.slots > 1) {
+                self.nodes.end_history(node);
+            }
+            if let Some(elsewhere) = holder.node.as_deref().filter(|bound| *bound != node) {
+                self.nodes.end_history(elsewhere);
+            }
         }
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.place = Some(Arc::from(node));

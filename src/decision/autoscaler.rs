@@ -143,7 +143,7 @@ fn replicas_that_fit(target: &Workload, of_target: &Finding) -> u32 {
     }
     let operations = of_target.fixes.iter().flat_map(|fix| &fix.patch);
     let tried = operations.filter_map(|operation| match operation {
-        json_patch::PatchOperation::Add(add) if add.path.to_string() == "/spec/replicas" => {
+        json_patch::PatchOperation::Add(add) if add.path == "/spec/replicas" => {
             add.value.as_u64().and_then(|number| u32::try_from(number).ok())
         }
         _ => None,

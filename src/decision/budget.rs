@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::survey::{Candidate, Survey};
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Hold, Standing};
-use crate::device::{DeviceKind, Pool};
+use crate::device::{AllocationPolicy, DeviceKind, Pool};
 use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
@@ -507,9 +507,15 @@ fn evidence(pool: &Pool, others: &[&HolderView], spread: Option<usize>) -> Strin
             pool.devices
         );
     }
+    // What would raise the grade to `spread`.
+    let raised = match pool.allocation {
+        None => "the device plugin's configuration (device.pluginConfig) if it spreads, ",
+        Some(AllocationPolicy::Distributed) => "a node that is watched from empty on, ",
+        Some(AllocationPolicy::Packed) => "",
+    };
     format!(
         "evidence any: nothing tells on which of the node's {} devices a holder stands, so the {slots} largest of them \
-         must fit one device; a cap per slot (perSlot: fairShare), one device per node or equal fractions would let \
+         must fit one device; {raised}a cap per slot (perSlot: fairShare), one device per node or equal fractions would let \
          more in",
         pool.devices
     )

@@ -205,12 +205,18 @@ impl Nodes {
 
     /// Nothing can be told any more of where slots of a node are, until nobody is there.
     pub(crate) fn end_history(&mut self, name: &str) {
-        self.change(name, |entry| entry.loads.iter_mut().for_each(Load::end_history));
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::end_history));
+        }
     }
 
     /// Nobody is bound to a node.
     pub(crate) fn begin_history(&mut self, name: &str) {
-        self.change(name, |entry| entry.loads.iter_mut().for_each(Load::begin_history));
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::begin_history));
+        }
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {

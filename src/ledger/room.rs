@@ -88,6 +88,10 @@ impl Load {
         self
     }
 
+    pub(super) fn has_history(&self) -> bool {
+        self.history.is_some()
+    }
+
     /// Nothing can be told of where slots are, until nobody is there.
     pub(super) fn end_history(&mut self) {
         if let Some(history) = &mut self.history {

@@ -16,6 +16,7 @@ use crate::workload::pod::Affinity;
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod access;
+mod autoscaler;
 mod budget;
 mod claims;
 mod clients;
@@ -25,12 +26,14 @@ mod made;
 mod mutation;
 mod pod;
 mod survey;
+mod unmodelled;
 mod verdict;
 mod whole_device;
 mod workload;
 
 use made::{Made, MadeBefore};
 
+pub use autoscaler::{AutoscalerQuestion, judge_autoscaler};
 pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
 pub use verdict::{PlacementRow, Verdict};
 

@@ -19,6 +19,7 @@ pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
 pub mod devices;
+mod history;
 mod holder;
 pub(crate) mod nodes;
 mod observed;
@@ -116,7 +117,11 @@ impl Ledger {
         self.nodes = Nodes::default();
         self.crowded.clear();
         for node in nodes {
+            let name: Arc<str> = Arc::from(node.name());
             self.nodes.set(node, &self.policies);
+            if self.may_be_uneven(&name) {
+                self.nodes.end_history(&name);
+            }
         }
         let bound: Vec<(Arc<str>, Arc<str>)> = self
             .bound
@@ -202,7 +207,14 @@ impl Ledger {
                 guests.push((holder.order, uid));
             }
         }
+        let is_as_before = self
+            .nodes
+            .get(&name)
+            .is_some_and(|entry| entry.node.pools == node.pools);
         self.nodes.set(node, &self.policies);
+        if !is_as_before && self.may_be_uneven(&name) {
+            self.nodes.end_history(&name);
+        }
         for uid in self.bound.get(&name).cloned().unwrap_or_default() {
             // One that is accounted elsewhere, because it found this node full, comes back when there is room.
             if self
@@ -331,6 +343,12 @@ impl Ledger {
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
         };
         self.put_in(holder);
+        if let (Some(node), None) = (&node, &previous)
+            && self.may_be_uneven(node)
+        {
+            // When it came, and what was there then, nobody has watched.
+            self.nodes.end_history(node);
+        }
         match (node, was) {
             (Some(node), Some(was)) if admitted_here => {
                 // Where the scheduler took a node that is full, the pod stays accounted at the place that admission
@@ -365,9 +383,28 @@ impl Ledger {
     pub fn remove_pod(&mut self, uid: &str) {
         let Some(holder) = self.take_out(uid) else { return };
         if let Some(node) = holder.node {
+            if !self.bound.contains_key(&node) {
+                self.nodes.begin_history(&node);
+            }
             self.settle(&node);
         }
         self.fill_freed();
+    }
+
+    /// Pods may have come and gone unseen: how the slots of several were spread cannot be told.
+    pub fn end_histories(&mut self) {
+        for node in self.bound.keys().cloned().collect::<Vec<_>>() {
+            if self.may_be_uneven(&node) {
+                self.nodes.end_history(&node);
+            }
+        }
+    }
+
+    /// Whether the slots of a node's pods can be on fewer devices than they would be had all come to an empty node: a single
+    /// one is nowhere uneven.
+    fn may_be_uneven(&self, node: &str) -> bool {
+        let claims = self.bound_to(node).flat_map(|holder| &holder.demand.claims);
+        claims.fold(0, |sum: u32, claim| sum.saturating_add(claim.slots)) > 1
     }
 
     /// Holders of one namespace.
@@ -524,6 +561,15 @@ impl Ledger {
         let standings = self.standings_on(holder, class, node);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
+        if let Some(holder) = self.holders.get(uid) {
+            // An init container with several slots hands them on to containers that ask for one each.
+            if holder.demand.claims.iter().any(|claim| claim.slots > 1) {
+                self.nodes.end_history(node);
+            }
+            if let Some(elsewhere) = holder.node.as_deref().filter(|bound| *bound != node) {
+                self.nodes.end_history(elsewhere);
+            }
+        }
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;

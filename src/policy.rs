@@ -146,10 +146,22 @@ pub enum PerSlot {
 pub enum Evidence {
     /// It is not: a device may hold any of the node's holders.
     Any,
-    /// The device plugin spreads, and the order is known.
+    /// The device plugin spreads: on none can be more than so many.
     Spread,
     /// Seen.
     Observed,
+}
+
+impl Evidence {
+    /// The word that policies and outputs use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Spread => "spread",
+            Self::Observed => "observed",
+        }
+    }
 }
 
 /// What belongs to a device; read only from policies that match by nodes alone.

@@ -9,7 +9,7 @@ use json_patch::PatchOperation;
 use serde::Serialize;
 
 use super::review::{API_VERSION, KIND};
-use crate::decision::{PlacementRow, Verdict};
+use crate::decision::Verdict;
 use crate::finding::{Code, FieldPath, Severity};
 use crate::message;
 use crate::workload::{Malformed, ObjectRef};
@@ -99,6 +99,8 @@ struct Audit {
     promised_after: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     budget: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    unmodelled: &'static str,
 }
 
 impl Audit {
@@ -305,7 +307,7 @@ fn audit(verdict: &Verdict) -> Audit {
         verdict: Some(outcome),
         codes: codes.join(","),
         policy: verdict.policy.clone(),
-        evidence: fullest.map(evidence),
+        evidence: fullest.map(|row| row.evidence.as_str()),
         node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
         promised_after: fullest
             .map(|row| format!("{} MiB", row.promised.get()))
@@ -313,14 +315,7 @@ fn audit(verdict: &Verdict) -> Audit {
         budget: fullest
             .map(|row| format!("{} MiB", row.budget.get()))
             .unwrap_or_default(),
-    }
-}
-
-const fn evidence(row: &PlacementRow) -> &'static str {
-    match row.evidence {
-        crate::policy::Evidence::Any => "any",
-        crate::policy::Evidence::Spread => "spread",
-        crate::policy::Evidence::Observed => "observed",
+        unmodelled: verdict.unmodelled,
     }
 }
 

@@ -155,6 +155,20 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
             fullest
         },
     );
+    let by_grade = Arc::clone(ledger);
+    metrics.gauge_by(
+        "shared_pools",
+        "Pools of shared devices by how it is known who stands on which device",
+        "evidence",
+        move || {
+            let grades = by_grade.lock().unwrap_or_else(PoisonError::into_inner).grades();
+            let counted = grades.into_iter().filter_map(|(grade, count)| {
+                let count = u32::try_from(count).ok()?;
+                Some((grade.as_str().to_owned(), f64::from(count)))
+            });
+            counted.collect()
+        },
+    );
     let reserved = Arc::clone(ledger);
     metrics.gauge(
         "reservations",

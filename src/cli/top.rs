@@ -7,7 +7,6 @@ use super::output::{Paint, clean};
 use super::{Failure, output, policies, state};
 use crate::document::{DeviceHolder, DeviceRow, Document, Kind};
 use crate::ledger::Ledger;
-use crate::policy::Evidence;
 use crate::units::Mib;
 
 /// Shows the devices.
@@ -90,12 +89,7 @@ fn cells(row: &DeviceRow) -> [String; 10] {
         memory(row.budget),
         row.promised_fraction.decimals(2),
         row.budget_fraction.decimals(2),
-        match row.evidence {
-            Evidence::Any => "any",
-            Evidence::Spread => "spread",
-            Evidence::Observed => "observed",
-        }
-        .to_owned(),
+        row.evidence.as_str().to_owned(),
     ]
     .map(|cell| clean(&cell))
 }
@@ -134,6 +128,7 @@ fn seen_on(row: &DeviceRow, holder: &DeviceHolder) -> String {
 mod tests {
     use super::*;
     use crate::document::DeviceHolder;
+    use crate::policy::Evidence;
     use crate::units::Share;
 
     fn row(node: &str, promised: u64) -> DeviceRow {

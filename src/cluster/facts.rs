@@ -35,6 +35,8 @@ pub trait Facts: Send + 'static {
     fn set_node(&mut self, node: GpuNode);
     /// A node is gone, or has no NVIDIA resources any more.
     fn remove_node(&mut self, name: &str);
+    /// Pods are listed anew: what happened before may have been missed.
+    fn relisted_pods(&mut self) {}
     /// A pod that counts was seen.
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources);
     /// A pod is gone, or does not count any more.
@@ -76,6 +78,10 @@ impl Facts for Ledger {
 
     fn remove_node(&mut self, name: &str) {
         Ledger::remove_node(self, name);
+    }
+
+    fn relisted_pods(&mut self) {
+        Ledger::end_histories(self);
     }
 
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {

@@ -10,7 +10,7 @@ use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
     Operation, PlacementRow, Question, Verdict, access, fixes, newly_unreadable, promise,
-    tell_changed_defaults,
+    tell_changed_defaults, unmodelled,
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Hold, Standing};
@@ -100,6 +100,7 @@ pub(super) fn judge(
     }
     if survey.takes_shared() {
         verdict.promise = promise(policy.enforcement);
+        verdict.unmodelled = unmodelled::sentence(&pod.spec);
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
@@ -158,7 +159,10 @@ fn full(
     let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
     access::soften(demand, &mut finding);
     if finding.code == Code::Vg201 {
-        finding.details.extend(unmodelled(&workload.pod.spec));
+        let left_out = unmodelled::sentence(&workload.pod.spec);
+        finding
+            .details
+            .extend((!left_out.is_empty()).then(|| left_out.to_owned()));
     }
     if survey.takes_exclusive() {
         finding = finding.detail(
@@ -290,21 +294,6 @@ fn waits(demand: &Demand, survey: &Survey<'_>) -> Option<Finding> {
     Some(finding.with_severity(Severity::Info))
 }
 
-/// What about the pod the placement does not model.
-fn unmodelled(spec: &PodSpec) -> Option<String> {
-    let between_pods = spec
-        .affinity
-        .as_ref()
-        .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some());
-    let what = match (between_pods, !spec.topology_spread_constraints.is_empty()) {
-        (false, false) => return None,
-        (true, false) => "(anti-)affinity to other pods",
-        (false, true) => "topology spread",
-        (true, true) => "(anti-)affinity to other pods and its topology spread",
-    };
-    Some(format!("places were sought without regard to the pod's {what}"))
-}
-
 /// Whether an UPDATE takes more of any device than before.
 fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> bool {
     if old == new {
@@ -327,10 +316,17 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
-    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+fn meeting_requests(
+    ledger: &Ledger,
+    (place, index): (&Arc<str>, usize),
+    several: &Standing,
+    meeting: usize,
+    own: &Own,
+) -> Mib {
+    let Some(mut view) = ledger.devices_of(place).into_iter().nth(index) else {
         return several.request();
     };
+    view.meeting = meeting;
     let (others, _) = budget::others(&view, own);
     let meets = |hold: &Hold, everywhere| Meets {
         weight: hold.share.ppm(),
@@ -368,7 +364,8 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, &several, own)
+                    let meeting = overlay.may_meet(place, entry, index, &several);
+                    meeting_requests(ledger, (place, index), &several, meeting, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -381,7 +378,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: overlay.grade(place, entry, index),
+                evidence: overlay.grade(place, entry, index, standing),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

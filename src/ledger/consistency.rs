@@ -37,7 +37,8 @@ impl Ledger {
             let uids: BTreeSet<Arc<str>> = here.iter().map(|holder| holder.uid.clone()).collect();
             assert_eq!(entry.accounted, uids, "accounted on {name}");
             let class = self.nodes.class(entry.class).expect("its class");
-            let mut loads = vec![Load::default(); entry.node.pools.len()];
+            let kept = entry.loads.iter();
+            let mut loads: Vec<Load> = kept.map(|kept| Load::default().with_history_of(kept)).collect();
             for holder in here {
                 let standings = self.standings_on(holder, class, name);
                 assert_eq!(

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::history::More;
 use super::nodes::{Class, NodeEntry};
-use super::room::{Load, may_meet};
+use super::room::Load;
 use super::{Holder, Ledger};
 use crate::demand::Standing;
 use crate::device::{Pool, Sharing};
@@ -222,6 +223,25 @@ impl Ledger {
             .collect()
     }
 
+    /// How many pools of shared devices there are by the grade at which it is known who stands on which device.
+    #[must_use]
+    pub fn grades(&self) -> BTreeMap<Evidence, usize> {
+        let grades = [Evidence::Observed, Evidence::Spread, Evidence::Any];
+        let mut counts: BTreeMap<Evidence, usize> = grades.map(|grade| (grade, 0)).into();
+        for (_, entry) in self.nodes.iter() {
+            let Some(class) = self.nodes.class(entry.class) else {
+                continue;
+            };
+            let policy = &class.device_policy.device;
+            for (pool, load) in entry.node.pools.iter().zip(&entry.loads) {
+                if pool.sharing.is_shared() {
+                    *counts.entry(load.grade(pool, policy, More::NONE)).or_default() += 1;
+                }
+            }
+        }
+        counts
+    }
+
     /// The devices of one node.
     #[must_use]
     pub fn devices_of(&self, node: &str) -> Vec<DeviceView> {
@@ -239,7 +259,8 @@ impl Ledger {
         let policy = &class.device_policy.device;
         let pools = entry.node.pools.iter().enumerate();
         pools
-            .map(|(index, pool)| view(name, pool, index, policy, &everybody))
+            .zip(&entry.loads)
+            .map(|((index, pool), load)| view(name, (pool, load), index, policy, &everybody))
             .collect()
     }
 
@@ -257,7 +278,10 @@ impl Ledger {
             let standings = everybody.iter().filter_map(|(_, standings)| standings.get(pool));
             return standings.map(Standing::request).sum();
         }
-        view(name, of, pool, &class.device_policy.device, &everybody).promised
+        let Some(load) = entry.loads.get(pool) else {
+            return Mib::ZERO;
+        };
+        view(name, (of, load), pool, &class.device_policy.device, &everybody).promised
     }
 
     /// All who stand on a node, or will: what is bound to it, and what has a tentative place there.
@@ -329,12 +353,12 @@ fn holds(everybody: &[Present<'_>], pool: usize) -> Vec<HolderView> {
 
 fn view(
     name: &Arc<str>,
-    pool: &Pool,
+    (pool, accounted): (&Pool, &Load),
     index: usize,
     policy: &DevicePolicy,
     everybody: &[Present<'_>],
 ) -> DeviceView {
-    let mut load = Load::default();
+    let mut load = Load::default().with_history_of(accounted);
     for standing in everybody.iter().filter_map(|(_, standings)| standings.get(index)) {
         load.add(standing);
     }
@@ -358,19 +382,21 @@ fn view(
         budget_share: budget,
         promised: Mib::ZERO,
         promised_share: load.together(pool, policy),
-        evidence: load.grade(pool),
+        evidence: load.grade(pool, policy, More::NONE),
         holders: holds(everybody, index),
         seen: load
             .observed()
             .map(|(id, there)| (id.clone(), there.slots))
             .collect(),
-        meeting: may_meet(pool, policy),
+        meeting: load.may_meet(pool, policy, More::NONE),
     };
     view.promised = if pool.devices == 1 {
         view.holders.iter().map(|holder| holder.request).sum()
     } else {
         view.meeting(view.holders.iter().map(HolderView::meets).collect(), 0)
     };
+    // From here on it answers for one who comes beside them.
+    view.meeting = load.may_meet(pool, policy, More::ONE);
     view
 }
 

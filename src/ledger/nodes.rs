@@ -93,9 +93,18 @@ impl Nodes {
     /// Puts a node in, empty; the caller accounts its holders again.
     pub(crate) fn set(&mut self, node: GpuNode, policies: &PolicySet) {
         let name: Arc<str> = Arc::from(node.name());
-        self.remove(&name);
+        let before = self
+            .remove(&name)
+            .filter(|before| before.node.pools == node.pools);
         let class = self.class_of(&node, policies);
-        let loads = vec![Load::default(); node.pools.len()];
+        let mut loads: Vec<Load> = node.pools.iter().map(Load::of).collect();
+        // What was watched of it is true still. Of others the caller ends it where pods stand there already.
+        for (load, before) in loads
+            .iter_mut()
+            .zip(before.iter().flat_map(|before| &before.loads))
+        {
+            *load = std::mem::take(load).with_history_of(before);
+        }
         let entry = NodeEntry {
             node,
             class,
@@ -192,6 +201,22 @@ impl Nodes {
                 }
             }
         });
+    }
+
+    /// Nothing can be told any more of where slots of a node are, until nobody is there.
+    pub(crate) fn end_history(&mut self, name: &str) {
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::end_history));
+        }
+    }
+
+    /// Nobody is bound to a node.
+    pub(crate) fn begin_history(&mut self, name: &str) {
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::begin_history));
+        }
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {

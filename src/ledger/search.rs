@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::history::More;
 use super::nodes::{Class, NodeEntry};
 use super::room::{self, Fits, Load, Nameless};
 use super::{Holder, Ledger};
@@ -180,6 +181,20 @@ impl<'a> Overlay<'a> {
         }
     }
 
+    /// The same once a standing is there, without its own shares.
+    pub(crate) fn together_beside(
+        &self,
+        name: &str,
+        entry: &NodeEntry,
+        pool: usize,
+        standing: &Standing,
+    ) -> Share {
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => load.together_beside(pool, policy, More::of(standing)),
+            None => Share::ZERO,
+        }
+    }
+
     /// The same with a standing added.
     pub(crate) fn together_with(
         &self,
@@ -194,11 +209,20 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// How it is known where the holders of the pool stand.
-    pub(crate) fn grade(&self, name: &str, entry: &NodeEntry, pool: usize) -> Evidence {
+    /// How it is known where the holders of the pool stand, once a standing is there as well.
+    pub(crate) fn grade(&self, name: &str, entry: &NodeEntry, pool: usize, more: &Standing) -> Evidence {
         match self.pool(name, entry, pool) {
-            Some((pool, _, load)) => load.grade(pool),
+            Some((pool, policy, load)) => load.grade(pool, policy, More::of(more)),
             None => Evidence::Any,
+        }
+    }
+
+    /// How many holders of the pool may stand on one device as far as nothing tells where they are, once a standing is there
+    /// as well.
+    pub(crate) fn may_meet(&self, name: &str, entry: &NodeEntry, pool: usize, more: &Standing) -> usize {
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => load.may_meet(pool, policy, More::of(more)),
+            None => usize::MAX,
         }
     }
 

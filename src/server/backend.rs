@@ -12,14 +12,14 @@ use super::metrics::Metrics;
 use crate::admission::Scale;
 use crate::configuration::NodeLabels;
 use crate::decision::{
-    ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge, judge_configuration,
-    mutate, prepare,
+    AutoscalerQuestion, ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge,
+    judge_autoscaler, judge_configuration, mutate, prepare,
 };
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
-use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+use crate::workload::{Autoscaler, Malformed, Workload, WorkloadKind, controller_of};
 
 mod configuration;
 
@@ -42,7 +42,8 @@ pub trait LookUps: Send + Sync + 'static {
     /// Labels of a namespace; empty where it is not known.
     fn namespace_labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, BTreeMap<String, String>>;
 
-    /// The workload whose scale is changed; `None` where it is not known, and then nothing is said about the change.
+    /// The workload whose scale is changed, or that an autoscaler scales; `None` where it is not known, and then nothing is
+    /// said about the change.
     fn workload<'a>(
         &'a self,
         _kind: WorkloadKind,
@@ -138,6 +139,16 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Judges what configures GPUs. Nothing is reserved.
     fn decide_configuration(&self, _question: &ConfigurationQuestion) -> Verdict {
+        Verdict::not_ours()
+    }
+
+    /// Judges an autoscaler by the question about its target at the maximum. Nothing is reserved.
+    fn decide_autoscaler(
+        &self,
+        _autoscaler: &Autoscaler,
+        _target: Question,
+        _sources: &dyn Sources,
+    ) -> Verdict {
         Verdict::not_ours()
     }
 
@@ -298,6 +309,10 @@ impl Decider for LedgerDecider {
     fn decide_configuration(&self, question: &ConfigurationQuestion) -> Verdict {
         let around = Surroundings::of(question, &self.lock());
         judge_configuration(question, &around)
+    }
+
+    fn decide_autoscaler(&self, autoscaler: &Autoscaler, target: Question, sources: &dyn Sources) -> Verdict {
+        judge_autoscaler(autoscaler, target, &self.lock(), sources)
     }
 
     fn release(&self, uid: &str) {
@@ -461,6 +476,18 @@ impl Backend {
             scale_only: true,
             dry_run: true,
         })
+    }
+}
+
+impl Backend {
+    /// The question about the target of an autoscaler at its maximum; `None` where the target is not known, or is none of
+    /// ours.
+    pub(super) async fn autoscaled(&self, question: &AutoscalerQuestion, time: Duration) -> Option<Question> {
+        let Autoscaler { object, target, .. } = &question.autoscaler;
+        let kind = question.autoscaler.target_kind()?;
+        let look_up = self.look_ups.workload(kind, &object.namespace, &target.name);
+        let workload = tokio::time::timeout(time, look_up).await.ok().flatten()?;
+        question.at_the_maximum(&workload)
     }
 }
 

@@ -20,6 +20,8 @@ use crate::decision::{ConfigurationQuestion, Question, Verdict};
 use crate::finding::{Code, Severity};
 use crate::workload::{Malformed, ObjectRef, WorkloadKind};
 
+mod autoscaler;
+
 /// What every request shares.
 #[derive(Clone)]
 pub(super) struct Shared {
@@ -148,7 +150,7 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
     }
     let mut review = Review::decode(&body).map_err(|error| bad(error.to_string()))?;
 
-    let kind = if &*review.sub_resource == "scale" {
+    let kind = if &*review.sub_resource == "scale" || review.is_autoscaler() {
         Kind::Scale
     } else {
         review.workload_kind().into()
@@ -196,7 +198,7 @@ async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let mut question = match review.question(std::collections::BTreeMap::new()) {
         Ok(Asked::Workload(question)) => *question,
         // An object that cannot be read is the validating call's to refuse.
-        Ok(Asked::Scale(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
+        Ok(Asked::Scale(_) | Asked::Autoscaler(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
             return admit(review, Outcome::NotOurs);
         }
     };
@@ -227,11 +229,14 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         Ok(Asked::NotOurs) => return admit(review, Outcome::NotOurs),
         Ok(Asked::Workload(question)) => *question,
         Ok(Asked::Configuration(question)) => return configure(shared, review, *question).await,
+        Ok(Asked::Autoscaler(question)) => return autoscaler::reply(shared, review, *question).await,
         Ok(Asked::Scale(scale)) => match backend.scaled(&scale, time).await {
             Some(question) => question,
             None => return admit(review, Outcome::NotOurs),
         },
-        Err(malformed) if matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) => {
+        Err(malformed)
+            if review.is_autoscaler() || matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) =>
+        {
             return let_through_unread(review, &malformed);
         }
         Err(malformed) => {

@@ -19,6 +19,7 @@
 
 mod access;
 mod api;
+mod autoscalers;
 mod certificates;
 mod churn;
 mod claims;

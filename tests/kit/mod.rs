@@ -17,8 +17,8 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 use vramgate::configuration::Configuration;
 use vramgate::decision::{
-    ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration,
-    judge_mutated, mutate, prepare,
+    AutoscalerQuestion, ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge,
+    judge_autoscaler, judge_configuration, judge_mutated, mutate, prepare,
 };
 use vramgate::device::catalogue::Catalogue;
 use vramgate::device::inventory;
@@ -26,7 +26,7 @@ use vramgate::engine::{LookUp, Sources};
 use vramgate::finding::{Code, Finding, Fix};
 use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::{MissingFacts, PolicySet, file};
-use vramgate::workload::Workload;
+use vramgate::workload::{Autoscaler, Workload};
 
 pub mod dra;
 
@@ -214,6 +214,24 @@ impl Cluster {
             mig: maps.collect(),
         };
         judge_configuration(&question, &Surroundings::of(&question, &self.ledger))
+    }
+
+    /// The verdict on an autoscaler whose target is this object.
+    pub fn autoscale(&mut self, autoscaler: &Value, target: &Value) -> Verdict {
+        let autoscaler = Autoscaler::read(autoscaler)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .expect("an autoscaler");
+        let target = Workload::read(target)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .expect("a workload");
+        let question = AutoscalerQuestion {
+            autoscaler: autoscaler.clone(),
+            old: None,
+        };
+        match question.at_the_maximum(&target) {
+            Some(at_the_maximum) => judge_autoscaler(&autoscaler, at_the_maximum, &self.ledger, &self.maps),
+            None => Verdict::not_ours(),
+        }
     }
 
     /// The API server shows a pod.

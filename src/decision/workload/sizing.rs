@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::change::Before;
 use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
@@ -208,12 +209,21 @@ impl Sizing<'_> {
 
     /// The peak of the next rollout beyond a steady state that fits. While it goes on, old pods and new ones stand
     /// beside each other, so each counts at the larger of the two footprints.
-    pub(super) fn rollout(&self, before: Option<&Demand>) -> Option<Peak> {
+    pub(super) fn rollout(&self, before: Option<&Before<'_>>) -> Option<Peak> {
         let replicas = &self.question.workload.replicas;
+        if replicas.overlap > 0 {
+            return self.overlapping();
+        }
+        if replicas.surge == 0
+            && let Some(before) = before.filter(|before| before.demand.is_some())
+        {
+            return self.grown(before);
+        }
         if replicas.surge == 0 || replicas.desired == 0 {
             return None;
         }
-        let ask = self.at_the_larger(before);
+        let before = before.and_then(|before| before.demand);
+        let ask = self.at_the_larger(before.map(AsRef::as_ref));
         if replicas.per_node {
             return self
                 .rollout_on_each_node(&ask)
@@ -237,7 +247,7 @@ impl Sizing<'_> {
     }
 
     /// The question for a place with the larger of the old and the new footprint.
-    fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
+    pub(super) fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
         let mut ask = self.ask();
         let Some(before) = before else { return ask };
         let labels = &self.question.workload.pod.metadata.labels;
@@ -258,7 +268,7 @@ impl Sizing<'_> {
         ask
     }
 
-    fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
+    pub(super) fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
         closest_with(self.survey, self.ledger, overlay, self.spec, |kind| {
             ask.weighed
                 .get(&kind.index)

@@ -4,6 +4,8 @@
 //! nodes, pods, namespaces, slices, claims --LIST, WATCH--> watch -> projection -> fold -> ledger
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
+//! records that replicas share --LIST, WATCH--> watch -> fold -> ledger; a new one <--PUT--- store
+//! Lease --GET, PUT--> leader: which replica does what one is to do
 //! ledger --over budget--> Event on the node
 //! ```
 //!
@@ -15,7 +17,9 @@ mod connect;
 mod facts;
 mod fold;
 mod freshness;
+mod gpu_ledgers;
 mod housekeeping;
+mod leader;
 mod lookup;
 mod metrics;
 mod over_budget;
@@ -35,11 +39,13 @@ use crate::ledger::Moment;
 pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
+pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, Folded, KubernetesStore};
+pub use leader::{Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
-use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
+use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
 
@@ -66,6 +72,8 @@ pub struct Cluster<F> {
     freshness: Arc<Freshness>,
     look_ups: LookUps,
     metrics: Metrics,
+    /// Where replicas share their records.
+    folded: Option<Folded>,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -80,6 +88,7 @@ impl<F: Facts> Cluster<F> {
         let metrics = Metrics::default();
         let look_ups = LookUps::new(client.clone(), timing.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::default());
+        freshness.does_without(Watched::GpuLedgers);
         Self {
             client,
             facts,
@@ -89,7 +98,17 @@ impl<F: Facts> Cluster<F> {
             freshness,
             look_ups,
             metrics,
+            folded: None,
         }
+    }
+
+    /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them, and what
+    /// tells which of their versions are folded.
+    pub fn share_records(&mut self) -> (KubernetesStore, Folded) {
+        let folded = self.folded.get_or_insert_default().clone();
+        self.freshness.needs(Watched::GpuLedgers);
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        (KubernetesStore::new(client, metrics, self.timing.record), folded)
     }
 
     /// The look-ups that a review needs. They work at once, before the watches are complete.
@@ -168,6 +187,21 @@ impl<F: Facts> Cluster<F> {
         start(&mut tasks, "watches ResourceClaims", claims);
         let templates = self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates);
         start(&mut tasks, "watches ResourceClaimTemplates", templates);
+
+        if let Some(folded) = self.folded.clone() {
+            let records = self.follower(Watched::GpuLedgers);
+            let freshness = Arc::clone(&self.freshness);
+            let mut record_fold = RecordFold::new(Arc::clone(&self.facts), folded);
+            start(
+                &mut tasks,
+                "watches GpuLedgers",
+                Box::pin(async move {
+                    // A pod of a record that is not seen yet stands on a node that is known by then.
+                    freshness.wait_for(&[Watched::Nodes]).await;
+                    records.follow(&mut record_fold).await;
+                }),
+            );
+        }
 
         let housekeeping = Housekeeping {
             client: self.client.clone(),

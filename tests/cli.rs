@@ -128,7 +128,15 @@ fn unusable(args: &[&str], texts: &[&str]) {
 
 #[test]
 fn every_command_has_help_and_the_version_is_printed() {
-    for command in ["serve", "check", "explain", "top", "certs", "webhook-config"] {
+    for command in [
+        "serve",
+        "check",
+        "explain",
+        "top",
+        "certs",
+        "webhook-config",
+        "crds",
+    ] {
         let output = run(&[command, "--help"]);
         assert_eq!(code(&output), 0);
         assert!(stdout(&output).contains("Usage: vramgate"), "{command}");

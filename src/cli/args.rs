@@ -38,6 +38,8 @@ pub(super) enum Command {
     Model(Model),
     /// Print the webhook registrations for `kubectl apply -f -`
     WebhookConfig(WebhookConfig),
+    /// Print the custom resource definitions for `kubectl apply -f -`
+    Crds(Crds),
 }
 
 /// What results are written as.
@@ -414,6 +416,13 @@ pub(super) struct WebhookConfig {
     /// though they ask for no GPU
     #[arg(long, value_name = "DIR")]
     pub(super) policy_dir: Option<PathBuf>,
+    /// yaml or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Crds {
     /// yaml or json
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,

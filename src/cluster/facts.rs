@@ -7,6 +7,7 @@ use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
+use crate::record::NodeRecord;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
@@ -55,6 +56,10 @@ pub trait Facts: Send + 'static {
     fn set_claim_template(&mut self, _template: ResourceClaimTemplate) {}
     /// A ResourceClaimTemplate is gone.
     fn remove_claim_template(&mut self, _namespace: &str, _name: &str) {}
+    /// The record of a node, as all replicas see it.
+    fn set_record(&mut self, _node: &str, _record: &NodeRecord) {}
+    /// A node's record is gone.
+    fn remove_record(&mut self, _node: &str) {}
     /// Reservations older than `before`.
     fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.

@@ -3,6 +3,7 @@
 mod namespaces;
 mod nodes;
 mod pods;
+mod records;
 mod resources;
 
 use std::collections::HashMap;
@@ -10,6 +11,7 @@ use std::collections::HashMap;
 pub(super) use namespaces::{Namespace, NamespaceFold, Namespaces, complete_labels};
 pub(super) use nodes::NodeFold;
 pub(super) use pods::PodFold;
+pub(super) use records::RecordFold;
 pub(super) use resources::{Resource, ResourceFold};
 
 /// Which objects the facts hold, so that those which a later list does not name can be taken out.

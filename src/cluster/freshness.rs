@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use super::gpu_ledgers;
+
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Watched {
@@ -24,11 +26,13 @@ pub enum Watched {
     ResourceClaims,
     /// What claims are made from.
     ClaimTemplates,
+    /// Records of nodes that replicas share.
+    GpuLedgers,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -36,6 +40,7 @@ impl Watched {
         Self::DeviceClasses,
         Self::ResourceClaims,
         Self::ClaimTemplates,
+        Self::GpuLedgers,
     ];
 
     /// The word in logs and metrics: the plural of the API.
@@ -49,6 +54,7 @@ impl Watched {
             Self::DeviceClasses => "deviceclasses",
             Self::ResourceClaims => "resourceclaims",
             Self::ClaimTemplates => "resourceclaimtemplates",
+            Self::GpuLedgers => "gpuledgers",
         }
     }
 
@@ -78,13 +84,18 @@ impl Watched {
                 "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
                 "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
             ],
+            Self::GpuLedgers => &[gpu_ledgers::PATH],
         }
     }
 
     /// Whether a cluster may do without it: dynamic resource allocation is newer than what else is watched, and a role
-    /// that was granted before may not name it.
+    /// that was granted before may not name it. Records are read only where replicas share them, and then nothing is
+    /// answered without.
     pub(super) const fn is_optional(self) -> bool {
-        !matches!(self, Self::Namespaces | Self::Nodes | Self::Pods)
+        !matches!(
+            self,
+            Self::Namespaces | Self::Nodes | Self::Pods | Self::GpuLedgers
+        )
     }
 
     const fn bit(self) -> u8 {
@@ -225,6 +236,12 @@ impl Freshness {
         self.absent.fetch_or(watched.bit(), Ordering::Relaxed);
     }
 
+    /// It is waited for after all.
+    pub(super) fn needs(&self, watched: Watched) {
+        self.absent.fetch_and(!watched.bit(), Ordering::Relaxed);
+        self.complete.send_modify(|bits| *bits &= !watched.bit());
+    }
+
     pub(super) fn completed(&self, watched: Watched) {
         self.heard(watched);
         self.absent.fetch_and(!watched.bit(), Ordering::Relaxed);
@@ -251,6 +268,7 @@ mod tests {
     async fn ready_only_when_every_list_is_complete() {
         let freshness = Freshness::default();
         assert_eq!(freshness.waiting_for(), Watched::ALL);
+        freshness.does_without(Watched::GpuLedgers);
         freshness.completed(Watched::Nodes);
         freshness.failed(Watched::Pods, "forbidden".to_owned());
         assert_eq!(

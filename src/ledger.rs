@@ -26,10 +26,12 @@ mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
 mod settle;
+mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
 pub use reservation::{Reservation, Stale};
+pub use totals::Totals;
 
 /// Milliseconds of a clock that only goes forward, told by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -44,6 +44,7 @@ fn record(pods: &[&str]) -> NodeRecord {
             resource: "nvidia.com/gpu".to_owned(),
             slots: 1,
             shares_ppm: vec![300_000],
+            ..Taken::default()
         }],
         ..Entry::default()
     };

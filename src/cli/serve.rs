@@ -10,7 +10,7 @@ use super::output::Paint;
 use super::{Failure, output, policies, state, top};
 use crate::device::catalogue::Catalogue as Products;
 use crate::document::DeviceRow;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Totals};
 use crate::model::Catalogue as Models;
 use crate::server::backend::Clock;
 use crate::server::{
@@ -18,18 +18,19 @@ use crate::server::{
     termination,
 };
 use crate::snapshot::Snapshot;
+use crate::units::Share;
 
 mod live;
 mod look_ups;
 mod plugin_configs;
 mod reload;
+mod replicas;
 
 /// Days for which a certificate of our own making is valid. It lives as long as the process.
 const SELF_SIGNED_DAYS: u32 = 365;
 
 /// Serves until it is told to stop.
 pub(super) fn run(args: &Serve) -> Result<(), Failure> {
-    let LedgerKind::Memory = args.ledger;
     let filter = match env::var("VRAMGATE_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
             Failure::new(format!(
@@ -53,6 +54,12 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
     if args.kubeconfig.is_some() || (args.cluster_state.is_empty() && is_in_cluster()) {
         return runtime.block_on(live::serve(args));
+    }
+    if args.ledger == Some(LedgerKind::Cluster) {
+        return Err(Failure::new(
+            "--ledger cluster keeps reservations in a cluster, and there is none here; give --kubeconfig FILE, run in a pod, \
+             or leave --ledger out",
+        ));
     }
     let snapshot = if args.cluster_state.is_empty() {
         output::note(
@@ -151,6 +158,34 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
                 .collect()
         },
     );
+    type Part = fn(&Totals) -> Share;
+    let parts: [(&'static str, &'static str, Part); 3] = [
+        (
+            "shared_devices",
+            "Shared devices, by extended resource",
+            |totals| Share::WHOLE.times(totals.devices),
+        ),
+        (
+            "budget_devices",
+            "What may be promised of all shared devices together, in devices",
+            |totals| totals.budget,
+        ),
+        (
+            "promised_devices",
+            "What is promised of all shared devices together, in devices",
+            |totals| totals.promised,
+        ),
+    ];
+    for (name, help, part) in parts {
+        let counted = Arc::clone(ledger);
+        metrics.gauge_by(name, help, "resource", move || {
+            let totals = counted.lock().unwrap_or_else(PoisonError::into_inner).totals();
+            totals
+                .iter()
+                .map(|(resource, totals)| (resource.to_string(), part(totals).as_devices()))
+                .collect()
+        });
+    }
     let reserved = Arc::clone(ledger);
     metrics.gauge(
         "reservations",

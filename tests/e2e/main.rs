@@ -19,6 +19,7 @@
 
 mod access;
 mod api;
+mod balancer;
 mod certificates;
 mod churn;
 mod claims;
@@ -34,6 +35,7 @@ mod outage;
 mod placement;
 mod process;
 mod races;
+mod replicas;
 mod scenario;
 mod time_slicing;
 mod vramgate;

@@ -83,10 +83,18 @@ fn summary(record: &NodeRecord) -> Value {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::record::{Entry, Taken};
+    use crate::record::{Entry, Others, Taken};
 
     /// A record in which each field is written.
     pub(in crate::cluster::gpu_ledgers) fn record() -> NodeRecord {
+        let taken = |ppm| Taken {
+            resource: "nvidia.com/gpu".to_owned(),
+            slots: 1,
+            shares_ppm: vec![ppm],
+            everywhere_ppm: vec![1],
+            tenant: Some("team".to_owned()),
+            others: Others::new(),
+        };
         let entry = |name: &str| Entry {
             uid: format!("uid-of-{name}"),
             namespace: "team".to_owned(),
@@ -94,11 +102,10 @@ pub(super) mod tests {
             controller: Some("uid-of-controller".to_owned()),
             workload: Some(("Deployment".to_owned(), "chat".to_owned())),
             since: "2026-01-02T03:04:05Z".to_owned(),
-            takes: vec![Taken {
-                resource: "nvidia.com/gpu".to_owned(),
-                slots: 1,
-                shares_ppm: vec![300_000],
-            }],
+            moves: 1,
+            takes: vec![taken(300_000)],
+            raised: vec![taken(400_000)],
+            others: Others::new(),
         };
         NodeRecord {
             devices: vec![
@@ -107,16 +114,21 @@ pub(super) mod tests {
                     devices: 2,
                     budget_ppm: 900_000,
                     promised_ppm: 845_500,
+                    evidence: "any".to_owned(),
+                    others: Others::new(),
                 },
                 DeviceRecord {
                     resource: "nvidia.com/mig-1g.10gb".to_owned(),
                     devices: 7,
                     budget_ppm: 850_000,
                     promised_ppm: 0,
+                    evidence: "observed".to_owned(),
+                    others: Others::new(),
                 },
             ],
             holders: vec![entry("a"), entry("b")],
             reservations: vec![entry("c")],
+            others: Others::new(),
         }
     }
 
@@ -136,6 +148,15 @@ pub(super) mod tests {
             ("gpu-1", "42")
         );
         assert_eq!(ledger.stored.record, record());
+    }
+
+    #[test]
+    fn what_a_newer_release_wrote_is_kept() {
+        let mut written = status(&record()).unwrap();
+        written["era"] = 3.into();
+        written["holders"][0]["takes"][0]["colour"] = json!({"of": ["it"]});
+        let ledger = read(&object(&written)).unwrap();
+        assert_eq!(status(&ledger.stored.record).unwrap(), written);
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Replicas {
     fn leaders(&self) -> Vec<usize> {
         let leads = |which: &usize| {
             let metrics = self.with(*which, |replica| replica.try_metrics());
-            metrics.is_some_and(|text| text.lines().any(|line| line == "vramgate_leader 1"))
+            metrics.is_some_and(|text| text.contains("\nvramgate_leader 1"))
         };
         (0..self.all.len()).filter(leads).collect()
     }

@@ -24,6 +24,7 @@ mod made;
 mod mutation;
 mod pod;
 mod survey;
+mod unrecorded;
 mod verdict;
 mod whole_device;
 mod workload;
@@ -31,6 +32,7 @@ mod workload;
 use made::{Made, MadeBefore};
 
 pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
+pub use unrecorded::unrecorded;
 pub use verdict::{PlacementRow, Verdict};
 
 /// What the API server is doing to the object.

@@ -39,7 +39,7 @@ use crate::ledger::Moment;
 pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
-pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, Folded, KubernetesStore};
+pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
 pub use leader::{Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
@@ -72,8 +72,8 @@ pub struct Cluster<F> {
     freshness: Arc<Freshness>,
     look_ups: LookUps,
     metrics: Metrics,
-    /// Where replicas share their records.
-    folded: Option<Folded>,
+    /// Whether replicas share their records.
+    shares_records: bool,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -98,17 +98,16 @@ impl<F: Facts> Cluster<F> {
             freshness,
             look_ups,
             metrics,
-            folded: None,
+            shares_records: false,
         }
     }
 
-    /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them, and what
-    /// tells which of their versions are folded.
-    pub fn share_records(&mut self) -> (KubernetesStore, Folded) {
-        let folded = self.folded.get_or_insert_default().clone();
+    /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them.
+    pub fn share_records(&mut self) -> KubernetesStore {
+        self.shares_records = true;
         self.freshness.needs(Watched::GpuLedgers);
         let (client, metrics) = (self.client.clone(), self.metrics.clone());
-        (KubernetesStore::new(client, metrics, self.timing.record), folded)
+        KubernetesStore::new(client, metrics, self.timing.record)
     }
 
     /// The look-ups that a review needs. They work at once, before the watches are complete.
@@ -188,10 +187,10 @@ impl<F: Facts> Cluster<F> {
         let templates = self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates);
         start(&mut tasks, "watches ResourceClaimTemplates", templates);
 
-        if let Some(folded) = self.folded.clone() {
+        if self.shares_records {
             let records = self.follower(Watched::GpuLedgers);
             let freshness = Arc::clone(&self.freshness);
-            let mut record_fold = RecordFold::new(Arc::clone(&self.facts), folded);
+            let mut record_fold = RecordFold::new(Arc::clone(&self.facts), Arc::clone(&self.clock));
             start(
                 &mut tasks,
                 "watches GpuLedgers",

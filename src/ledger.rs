@@ -31,8 +31,8 @@ mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
-use records::{Records, Waits};
 pub use records::{Awaited, Draft, Extent};
+use records::{Records, Waits};
 pub use reservation::{Reservation, Stale};
 pub use totals::Totals;
 
@@ -491,7 +491,11 @@ impl Ledger {
     ) -> Vec<Standing> {
         let is_of_class = |node: &Arc<str>| {
             let entry = self.nodes.get(node);
-            entry.is_some_and(|entry| self.nodes.class(entry.class).is_some_and(|of| std::ptr::eq(of, class)))
+            entry.is_some_and(|entry| {
+                self.nodes
+                    .class(entry.class)
+                    .is_some_and(|of| std::ptr::eq(of, class))
+            })
         };
         if !self.records.place_of(&holder.uid).is_some_and(is_of_class) {
             return now;

@@ -1,6 +1,7 @@
 //! `vramgate serve`: the webhook over a live cluster, a snapshot, or the example cluster that is built in.
 
 use std::env;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
@@ -13,9 +14,10 @@ use crate::document::DeviceRow;
 use crate::ledger::{Ledger, Totals};
 use crate::model::Catalogue as Models;
 use crate::server::backend::Clock;
+use crate::server::recorder::Tally;
 use crate::server::{
-    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage,
-    termination,
+    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Recorder, Server, Settings,
+    StatusPage, termination,
 };
 use crate::snapshot::Snapshot;
 use crate::units::Share;
@@ -195,6 +197,47 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
             u32::try_from(count).ok().map(f64::from)
         },
     );
+}
+
+/// What became of the reservations that were to be recorded.
+fn tallies(metrics: &Metrics, recorder: &Arc<Recorder>) {
+    type Part = fn(&Tally) -> &AtomicU64;
+    let parts: [(&'static str, &'static str, Part); 6] = [
+        (
+            "ledger_reservations_recorded",
+            "Reservations that were brought into a record",
+            |tally| &tally.recorded,
+        ),
+        (
+            "ledger_reservations_withdrawn",
+            "Reservations that gave way to those of another replica; their pods were judged again",
+            |tally| &tally.withdrawn,
+        ),
+        (
+            "ledger_reservations_failed",
+            "Reservations that could not be recorded; their pods were refused with VG902",
+            |tally| &tally.failed,
+        ),
+        (
+            "ledger_writes",
+            "Writes of records that were carried out",
+            |tally| &tally.writes,
+        ),
+        (
+            "ledger_writes_reservations",
+            "Reservations that those writes added; divided by the writes, the size of a batch",
+            |tally| &tally.added,
+        ),
+        (
+            "ledger_conflicts",
+            "Writes of records that found another version and were made again",
+            |tally| &tally.conflicts,
+        ),
+    ];
+    for (name, help, part) in parts {
+        let recorder = Arc::clone(recorder);
+        metrics.counter(name, help, move || part(recorder.tally()).load(Ordering::Relaxed));
+    }
 }
 
 fn certificates(args: &Serve) -> Result<Certificates, Failure> {

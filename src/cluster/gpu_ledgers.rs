@@ -2,17 +2,15 @@
 //! and owned by it, so that the garbage collector removes it with the node. It has no spec: nobody orders anything by it.
 //!
 //! ```text
-//! server's commit --write over a version--> store --PUT /status--> API server
+//! server's recorder --write over a version--> store --PUT /status--> API server
 //! ledger <-- fold <-- watch <--------------------------------------'
 //! ```
 
 mod definition;
-mod folded;
 mod object;
 mod store;
 
 pub use definition::{DEFINITION, DEFINITION_NAME};
-pub use folded::Folded;
 pub use store::KubernetesStore;
 
 pub(super) use object::GpuLedger;

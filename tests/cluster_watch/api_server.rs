@@ -25,6 +25,8 @@ struct Shared {
     refused: BTreeMap<String, u16>,
     broken_pages: BTreeSet<String>,
     slow: BTreeMap<String, Duration>,
+    /// Lists of these are made at once and arrive so much later.
+    slow_lists: BTreeMap<String, Duration>,
     /// Watches of these tell nothing for now.
     held: BTreeSet<String>,
     requests: BTreeMap<String, usize>,
@@ -221,6 +223,14 @@ impl ApiServer {
     /// Every answer about an object of this name takes so long.
     pub(crate) fn slow(&self, name: &str, pause: Duration) {
         self.shared().slow.insert(name.to_owned(), pause);
+    }
+
+    /// Lists of the resource are on their way for so long.
+    pub(crate) fn slow_list(&self, resource: &str, pause: Option<Duration>) {
+        match pause {
+            Some(pause) => self.shared().slow_lists.insert(resource.to_owned(), pause),
+            None => self.shared().slow_lists.remove(resource),
+        };
     }
 
     /// Watches of the resource tell nothing until they are let go on.
@@ -493,6 +503,13 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
             }
         }
         "WATCH" => server.watch(resource, parameters["resourceVersion"].parse().unwrap()),
-        _ => server.list(resource, &parameters),
+        _ => {
+            let list = server.list(resource, &parameters);
+            let pause = server.shared().slow_lists.get(resource).copied();
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            list
+        }
     }
 }

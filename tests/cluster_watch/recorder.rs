@@ -8,7 +8,6 @@ use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
 use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
-use vramgate::record::NodeRecord;
 use vramgate::units::Mib;
 use vramgate::workload::pod::{Node, Pod};
 
@@ -25,7 +24,6 @@ pub(crate) struct Recorder {
     pub(crate) breaks_at: Option<String>,
     pub(crate) over_budget: Vec<OverBudget>,
     pub(crate) log: Vec<String>,
-    pub(crate) records: BTreeMap<String, NodeRecord>,
 }
 
 impl Facts for Recorder {
@@ -70,16 +68,6 @@ impl Facts for Recorder {
 
     fn remove_resource_claim(&mut self, namespace: &str, name: &str) {
         self.log.push(format!("remove claim {namespace}/{name}"));
-    }
-
-    fn set_record(&mut self, node: &str, record: &NodeRecord) {
-        self.log.push(format!("set record {node}"));
-        self.records.insert(node.to_owned(), record.clone());
-    }
-
-    fn remove_record(&mut self, node: &str) {
-        self.log.push(format!("remove record {node}"));
-        self.records.remove(node);
     }
 
     fn remove_pod(&mut self, uid: &str) {

@@ -60,7 +60,7 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     let metrics = Arc::new(Metrics::new());
     let replicas = match args.ledger.unwrap_or(LedgerKind::Cluster) {
         LedgerKind::Memory => Replicas::alone(),
-        LedgerKind::Cluster => Replicas::join(client, &mut cluster),
+        LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
     };
     let leadership = replicas.leadership();
     metrics.gauge(
@@ -71,7 +71,14 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
     let readiness = Readiness::awaiting(&[SYNCED]);
     let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
-    let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), clock));
+    let decider = LedgerDecider::new(Arc::clone(&ledger), clock);
+    let decider = Arc::new(match replicas.recorder() {
+        Some(recorder) => {
+            super::tallies(&metrics, &recorder);
+            decider.with_recorder(recorder)
+        }
+        None => decider,
+    });
     let backend = Backend::new(decider, look_ups);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {

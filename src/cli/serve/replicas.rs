@@ -1,9 +1,22 @@
-//! What makes several replicas one: records that they share, and a leader among them.
+//! What makes several replicas one: records that they share, and a leader that keeps them in order.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
-use crate::cluster::{Candidate, Cluster, Facts, Folded, KubernetesStore, Leadership, Term};
+use crate::cluster::{Candidate, Cluster, Freshness, Leadership, Term};
+use crate::ledger::Ledger;
+use crate::server::Recorder;
+use crate::server::backend::Clock;
+
+/// Shortest pause between two rounds over the records.
+const PAUSE: Duration = Duration::from_secs(5);
+/// The pause is at least so many times as long as the round before it: a large cluster is gone over less often instead of
+/// all the time.
+const PAUSE_PER_ROUND: u32 = 20;
 
 /// This replica's part in it.
 pub(super) struct Replicas {
@@ -12,10 +25,10 @@ pub(super) struct Replicas {
 }
 
 struct Shared {
-    #[expect(dead_code, reason = "the commit uses them")]
-    records: (KubernetesStore, Folded),
+    recorder: Arc<Recorder>,
     stop: oneshot::Sender<()>,
     election: JoinHandle<()>,
+    keeping: JoinHandle<()>,
 }
 
 impl Replicas {
@@ -27,8 +40,14 @@ impl Replicas {
         }
     }
 
-    /// Shares the records of the cluster, and stands for election.
-    pub(super) fn join<F: Facts>(client: kube::Client, cluster: &mut Cluster<F>) -> Self {
+    /// Shares the records of the cluster, and stands for election. `ledger` is what the cluster's facts are counted in, by
+    /// `clock`.
+    pub(super) fn join(
+        client: kube::Client,
+        cluster: &mut Cluster<Ledger>,
+        ledger: Arc<Mutex<Ledger>>,
+        clock: Clock,
+    ) -> Self {
         let candidate = Candidate::new(client, Term::default());
         let leadership = candidate.leadership();
         let (stop, stopped) = oneshot::channel();
@@ -36,12 +55,20 @@ impl Replicas {
             // That the other end is gone means to stop, too.
             let _ = stopped.await;
         }));
+        let store = Arc::new(cluster.share_records());
+        let recorder = Arc::new(Recorder::new(ledger, store, Arc::new(move || clock.now())));
+        let keeping = tokio::spawn(keep(
+            Arc::clone(&recorder),
+            leadership.clone(),
+            cluster.freshness(),
+        ));
         Self {
             leadership,
             shared: Some(Shared {
-                records: cluster.share_records(),
+                recorder,
                 stop,
                 election,
+                keeping,
             }),
         }
     }
@@ -51,14 +78,33 @@ impl Replicas {
         self.leadership.clone()
     }
 
+    /// What brings reservations into the records, where there are any.
+    pub(super) fn recorder(&self) -> Option<Arc<Recorder>> {
+        self.shared.as_ref().map(|shared| Arc::clone(&shared.recorder))
+    }
+
     /// Gives the lead back, so that another replica need not wait.
     pub(super) async fn leave(self) {
         if let Some(shared) = self.shared {
+            shared.keeping.abort();
             // The election may have ended by a fault of its own, which then is told here.
             let _ = shared.stop.send(());
             if let Err(error) = shared.election.await {
                 tracing::error!("the election broke down: {error}");
             }
         }
+    }
+}
+
+/// Keeps the records equal to what is counted, while this replica leads.
+async fn keep(recorder: Arc<Recorder>, mut leadership: Leadership, freshness: Arc<Freshness>) {
+    // Who knows only some of the pods must not say who is gone.
+    freshness.ready().await;
+    loop {
+        leadership.gained().await;
+        let began = Instant::now();
+        let round = recorder.keep_records().await;
+        tracing::debug!(?round, took = ?began.elapsed(), "went over the records");
+        sleep(PAUSE.max(began.elapsed() * PAUSE_PER_ROUND)).await;
     }
 }

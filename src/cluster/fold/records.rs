@@ -1,36 +1,36 @@
-//! Records of nodes, in the order of their versions.
+//! Records of nodes. The facts know in which order their versions come.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use crate::cluster::facts::Facts;
-use crate::cluster::gpu_ledgers::{Folded, GpuLedger};
-use crate::cluster::lock;
+use crate::cluster::gpu_ledgers::GpuLedger;
 use crate::cluster::projection::Decoded;
 use crate::cluster::watch::{Change, Fold};
+use crate::cluster::{Clock, lock};
 use crate::store::Version;
 
 /// See the module.
 pub(in crate::cluster) struct RecordFold<F> {
     facts: Arc<Mutex<F>>,
-    folded: Folded,
-    /// What was known when the list began, and is not named by it yet.
-    unnamed: BTreeMap<Box<str>, u64>,
+    clock: Clock,
+    /// What was known when the list began, and is not named by it yet. What is written while it is read has a newer
+    /// version than this, so that the list does not take it away.
+    unnamed: BTreeMap<Box<str>, Version>,
 }
 
 impl<F: Facts> RecordFold<F> {
-    pub(in crate::cluster) fn new(facts: Arc<Mutex<F>>, folded: Folded) -> Self {
+    pub(in crate::cluster) fn new(facts: Arc<Mutex<F>>, clock: Clock) -> Self {
         Self {
             facts,
-            folded,
+            clock,
             unnamed: BTreeMap::new(),
         }
     }
 
     fn set(&self, facts: &mut F, ledger: &GpuLedger) {
-        if self.folded.advance(&ledger.node, &ledger.stored.version) {
-            facts.set_record(&ledger.node, &ledger.stored.record);
-        }
+        let stored = &ledger.stored;
+        facts.set_record(&ledger.node, &stored.record, &stored.version, (self.clock)());
     }
 }
 
@@ -38,8 +38,7 @@ impl<F: Facts> Fold for RecordFold<F> {
     type Object = GpuLedger;
 
     fn begin(&mut self) {
-        self.folded.forget_gone();
-        self.unnamed = self.folded.snapshot();
+        self.unnamed = lock(&self.facts).record_versions().into_iter().collect();
     }
 
     async fn listed(&mut self, items: Vec<Decoded<GpuLedger>>) {
@@ -60,10 +59,8 @@ impl<F: Facts> Fold for RecordFold<F> {
 
     async fn complete(&mut self) {
         let mut facts = lock(&self.facts);
-        for (node, order) in std::mem::take(&mut self.unnamed) {
-            if self.folded.not_listed(&node, order) {
-                facts.remove_record(&node);
-            }
+        for (node, version) in std::mem::take(&mut self.unnamed) {
+            facts.remove_record(&node, &version);
         }
     }
 
@@ -74,16 +71,11 @@ impl<F: Facts> Fold for RecordFold<F> {
                 Change::Applied(Decoded::Whole(ledger)) => self.set(&mut facts, &ledger),
                 Change::Applied(Decoded::Unreadable(_)) => {}
                 Change::Deleted(Decoded::Whole(ledger)) => {
-                    if self.folded.end(&ledger.node, &ledger.stored.version) {
-                        facts.remove_record(&ledger.node);
-                    }
+                    facts.remove_record(&ledger.node, &ledger.stored.version);
                 }
                 Change::Deleted(Decoded::Unreadable(unreadable)) => {
                     let version = Version(unreadable.metadata("resourceVersion").to_owned());
-                    let node = unreadable.metadata("name");
-                    if self.folded.end(node, &version) {
-                        facts.remove_record(node);
-                    }
+                    facts.remove_record(unreadable.metadata("name"), &version);
                 }
             }
         }

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Kept, takes};
+use crate::ledger::Ledger;
 use crate::ledger::holder::Holder;
 use crate::ledger::nodes::{Class, NodeEntry};
-use crate::ledger::Ledger;
 use crate::policy::Evidence;
 use crate::record::{DeviceRecord, Entry, NodeRecord, Taken};
 
@@ -69,7 +69,10 @@ impl Ledger {
         let stored = folded.into_iter().flat_map(|folded| &folded.entries);
         for (uid, kept) in stored.filter(|(uid, _)| !written.contains(&***uid)) {
             let is_held_here = self.records.place_of(uid).is_some_and(|top| **top == *node);
-            let holder = self.holders.get(uid).filter(|_| is_held_here && !self.records.is_gone(uid));
+            let holder = self
+                .holders
+                .get(uid)
+                .filter(|_| is_held_here && !self.records.is_gone(uid));
             let Some(holder) = holder else {
                 draft.changed = true;
                 continue;
@@ -100,11 +103,17 @@ impl Ledger {
     /// Whether the record of the node where a pod is counted says so, as far as any has to.
     #[must_use]
     pub fn is_recorded(&self, uid: &str) -> bool {
-        let Some(holder) = self.holders.get(uid) else { return true };
+        let Some(holder) = self.holders.get(uid) else {
+            return true;
+        };
         let Some(place) = holder.place.as_deref() else {
             return true;
         };
-        let Some(class) = self.nodes.get(place).and_then(|entry| self.nodes.class(entry.class)) else {
+        let Some(class) = self
+            .nodes
+            .get(place)
+            .and_then(|entry| self.nodes.class(entry.class))
+        else {
             return true;
         };
         let Some(new) = self.entry_of(holder, place, class, "") else {

@@ -31,7 +31,7 @@ mod settle;
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
 use records::{Records, Waits};
-pub use records::{Awaited, Draft, Extent};
+pub use records::{Awaited, Draft, Extent, Next};
 pub use reservation::{Reservation, Stale};
 
 /// Milliseconds of a clock that only goes forward, told by the caller.
@@ -71,6 +71,8 @@ pub struct Ledger {
     records: Records,
     /// Reservations of this process that wait for their record.
     awaiting: BTreeMap<Arc<str>, Waits>,
+    /// Unbound pods that are counted on another node than the one whose record holds them.
+    strayed: BTreeSet<Arc<str>>,
     /// The demand of a pod of which only its record tells.
     nothing: Arc<Demand>,
     order: u64,
@@ -98,6 +100,7 @@ impl Ledger {
             bare: BTreeMap::new(),
             records: Records::default(),
             awaiting: BTreeMap::new(),
+            strayed: BTreeSet::new(),
             nothing: Arc::default(),
             order: 0,
         }
@@ -584,6 +587,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+            if holder.movable() && self.records.place_of(uid).is_some_and(|at| **at != *node) {
+                self.strayed.insert(uid.clone());
+            }
         }
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));

@@ -31,8 +31,8 @@ mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
-pub use records::{Awaited, Draft, Extent};
 use records::{Records, Waits};
+pub use records::{Awaited, Draft, Extent, Next};
 pub use reservation::{Reservation, Stale};
 pub use totals::Totals;
 
@@ -73,6 +73,8 @@ pub struct Ledger {
     records: Records,
     /// Reservations of this process that wait for their record.
     awaiting: BTreeMap<Arc<str>, Waits>,
+    /// Unbound pods that are counted on another node than the one whose record holds them.
+    strayed: BTreeSet<Arc<str>>,
     /// The demand of a pod of which only its record tells.
     nothing: Arc<Demand>,
     order: u64,
@@ -100,6 +102,7 @@ impl Ledger {
             bare: BTreeMap::new(),
             records: Records::default(),
             awaiting: BTreeMap::new(),
+            strayed: BTreeSet::new(),
             nothing: Arc::default(),
             order: 0,
         }
@@ -491,11 +494,7 @@ impl Ledger {
     ) -> Vec<Standing> {
         let is_of_class = |node: &Arc<str>| {
             let entry = self.nodes.get(node);
-            entry.is_some_and(|entry| {
-                self.nodes
-                    .class(entry.class)
-                    .is_some_and(|of| std::ptr::eq(of, class))
-            })
+            entry.is_some_and(|entry| self.nodes.class(entry.class).is_some_and(|of| std::ptr::eq(of, class)))
         };
         if !self.records.place_of(&holder.uid).is_some_and(is_of_class) {
             return now;
@@ -590,6 +589,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+            if holder.movable() && self.records.place_of(uid).is_some_and(|at| **at != *node) {
+                self.strayed.insert(uid.clone());
+            }
         }
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));

@@ -18,7 +18,7 @@ mod draft;
 mod fold;
 mod withdraw;
 
-pub use draft::{Draft, Extent};
+pub use draft::{Draft, Extent, Next};
 pub use withdraw::Awaited;
 pub(super) use withdraw::Waits;
 

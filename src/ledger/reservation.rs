@@ -138,6 +138,7 @@ impl Ledger {
             self.end_raise(&uid);
         }
         self.end_recorded_raises(before);
+        self.adopt_places();
         self.fill_freed();
     }
 

@@ -106,7 +106,7 @@ impl Ledger {
     }
 
     /// Whether a node takes a holder that is accounted nowhere.
-    fn takes(&self, uid: &str, node: &str) -> bool {
+    pub(super) fn takes(&self, uid: &str, node: &str) -> bool {
         let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
             return false;
         };

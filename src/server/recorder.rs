@@ -14,7 +14,7 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use crate::ledger::{Awaited, Draft, Extent, Ledger, Moment};
+use crate::ledger::{Awaited, Draft, Extent, Ledger, Moment, Next};
 use crate::store::{Store, Version, WriteError};
 
 mod housekeeping;
@@ -86,6 +86,17 @@ struct Hopeless {
     reason: String,
 }
 
+/// What came of a turn to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wrote {
+    /// A record was written, by us or by whoever was faster, and is counted.
+    Yes,
+    /// There was nothing to write.
+    Nothing,
+    /// No answer came: it is better to wait a little.
+    Unanswered,
+}
+
 impl Recorder {
     /// Over a ledger that others fill; `now` is the clock of those who do.
     #[must_use]
@@ -115,11 +126,7 @@ impl Recorder {
         let settled = match timeout_at(until, self.record(uid)).await {
             Ok(settled) => settled,
             Err(_) => Settled::Failed {
-                node: self
-                    .lock()
-                    .place_of(uid)
-                    .map(|node| node.to_string())
-                    .unwrap_or_default(),
+                node: self.lock().place_of(uid).map(|node| node.to_string()).unwrap_or_default(),
                 reason: "the store did not answer in time".to_owned(),
             },
         };
@@ -148,21 +155,10 @@ impl Recorder {
                 Awaited::Ended => return ended(),
                 Awaited::At(node) => node,
             };
-            let turn = self.turn(&node);
-            let held = turn.lock().await;
-            let drafted = self.draft_for(uid, &node);
-            let result = match drafted {
-                // Somebody else's write took it along, or its place is another one now.
-                None => continue,
-                Some(draft) if draft.first.is_empty() => self.write(&node, &draft).await,
-                Some(draft) => {
-                    drop(held);
-                    self.write_additions(&draft.first).await
-                }
-            };
+            let result = self.write_for(Some(uid), &node).await;
             match result {
-                Ok(true) => {}
-                Ok(false) => {
+                Ok(Wrote::Yes | Wrote::Nothing) => {}
+                Ok(Wrote::Unanswered) => {
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -170,81 +166,92 @@ impl Recorder {
             }
         }
         Settled::Failed {
-            node: self
-                .lock()
-                .place_of(uid)
-                .map(|node| node.to_string())
-                .unwrap_or_default(),
+            node: self.lock().place_of(uid).map(|node| node.to_string()).unwrap_or_default(),
             reason: format!("other replicas wrote its record {MOST_TRIES} times meanwhile"),
         }
     }
 
-    /// The record that is to hold a reservation, if it still has to.
-    fn draft_for(&self, uid: &str, node: &Arc<str>) -> Option<Draft> {
-        let mut ledger = self.lock();
-        if ledger.awaited(uid) != Awaited::At(node.clone()) {
-            return None;
+    /// The next write for the record of a node, in turn. With `uid` only if that reservation still waits for it: somebody
+    /// else's write may have taken it along, or its place is another one by now.
+    async fn write_for(&self, uid: Option<&str>, node: &Arc<str>) -> Result<Wrote, Hopeless> {
+        let turn = self.turn(node);
+        let held = turn.lock().await;
+        let next = {
+            let mut ledger = self.lock();
+            let waits = |ledger: &Ledger| uid.is_none_or(|uid| ledger.awaited(uid) == Awaited::At(node.clone()));
+            if !waits(&ledger) {
+                return Ok(Wrote::Nothing);
+            }
+            self.withdraw(&mut ledger, node);
+            if !waits(&ledger) {
+                return Ok(Wrote::Nothing);
+            }
+            let next = ledger.next_write(node, &stamp());
+            if matches!(next, Next::Stuck) {
+                ledger.undo_moves(node);
+                self.withdraw(&mut ledger, node);
+            }
+            next
+        };
+        match next {
+            Next::Write(first, draft) if first == *node => self.write(node, &draft).await,
+            Next::Write(first, _) => {
+                // One turn at a time: who holds two could wait for somebody who waits for him.
+                drop(held);
+                self.write_additions(&first).await
+            }
+            Next::Nothing | Next::Stuck => Ok(Wrote::Nothing),
         }
-        self.withdraw(&mut ledger, node);
-        if ledger.awaited(uid) != Awaited::At(node.clone()) {
-            return None;
-        }
-        ledger.draft(node, Extent::Exact, &stamp())
     }
 
     fn withdraw(&self, ledger: &mut Ledger, node: &str) {
         for uid in ledger.withdraw(node) {
-            tracing::debug!(
-                node,
-                uid = &*uid,
-                "another replica was faster: the reservation is judged again"
-            );
+            tracing::debug!(node, uid = &*uid, "another replica was faster: the reservation is judged again");
         }
     }
 
-    /// Writes what other nodes' records have to hold first; each once, because the next round asks again.
-    async fn write_additions(&self, nodes: &[Arc<str>]) -> Result<bool, Hopeless> {
-        let mut answered = true;
-        for node in nodes {
-            let turn = self.turn(node);
-            let _held = turn.lock().await;
-            let draft = {
-                let mut ledger = self.lock();
-                self.withdraw(&mut ledger, node);
-                ledger.draft(node, Extent::Additions, &stamp())
-            };
-            if let Some(draft) = draft.filter(|draft| draft.changed) {
-                answered &= self.write(node, &draft).await?;
-            }
+    /// Adds to the record of a node, once, what another record is to lose.
+    async fn write_additions(&self, node: &Arc<str>) -> Result<Wrote, Hopeless> {
+        let turn = self.turn(node);
+        let _held = turn.lock().await;
+        let draft = {
+            let mut ledger = self.lock();
+            self.withdraw(&mut ledger, node);
+            ledger.draft(node, Extent::Additions, &stamp())
+        };
+        match draft.filter(|draft| draft.changed && !draft.is_crowded) {
+            Some(draft) => self.write(node, &draft).await,
+            None => Ok(Wrote::Nothing),
         }
-        Ok(answered)
     }
 
-    /// Writes a record, and counts what is stored then: this one, or that of whoever was faster. `false` where no answer
-    /// came, so that it is better to wait a little.
-    async fn write(&self, node: &Arc<str>, draft: &Draft) -> Result<bool, Hopeless> {
+    /// Writes a record, and counts what is stored then: this one, or that of whoever was faster.
+    async fn write(&self, node: &Arc<str>, draft: &Draft) -> Result<Wrote, Hopeless> {
         let over = draft.over.clone().map(Version);
         match self.store.write(node, &draft.record, over.as_ref()).await {
             Ok(stored) => {
                 count(&self.tally.writes);
                 let added = u64::try_from(draft.added).unwrap_or(u64::MAX);
                 self.tally.added.fetch_add(added, Ordering::Relaxed);
-                self.lock()
-                    .set_record(node, &stored.record, &stored.version.0, (self.now)());
-                Ok(true)
+                self.lock().set_record(node, &stored.record, &stored.version.0, (self.now)());
+                Ok(Wrote::Yes)
             }
             Err(WriteError::Conflict { .. }) => {
                 count(&self.tally.conflicts);
                 // The watch may have told of it already.
                 let is_known = self.lock().record_version(node) != draft.over.as_deref();
-                Ok(is_known || self.read(node, draft.over.as_deref()).await)
+                if is_known || self.read(node, draft.over.as_deref()).await {
+                    Ok(Wrote::Yes)
+                } else {
+                    Ok(Wrote::Unanswered)
+                }
             }
             Err(error @ WriteError::Unknown { .. }) => {
                 count(&self.tally.unknown);
                 tracing::warn!("{error}");
                 // If it was not carried out it may be later, but not any more once another write succeeded.
                 self.read(node, draft.over.as_deref()).await;
-                Ok(false)
+                Ok(Wrote::Unanswered)
             }
             Err(WriteError::Refused { node, reason }) => {
                 count(&self.tally.refused);
@@ -258,8 +265,7 @@ impl Recorder {
     async fn read(&self, node: &str, over: Option<&str>) -> bool {
         match self.store.read(node).await {
             Ok(Some(stored)) => {
-                self.lock()
-                    .set_record(node, &stored.record, &stored.version.0, (self.now)());
+                self.lock().set_record(node, &stored.record, &stored.version.0, (self.now)());
                 true
             }
             Ok(None) => {
@@ -302,10 +308,7 @@ fn count(counter: &AtomicU64) {
 /// The time now, for people.
 fn stamp() -> String {
     let now = OffsetDateTime::now_utc();
-    now.replace_nanosecond(0)
-        .unwrap_or(now)
-        .format(&Rfc3339)
-        .unwrap_or_default()
+    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
 }
 
 /// Gives a reservation back unless it was recorded.

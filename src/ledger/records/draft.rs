@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Kept, takes};
-use crate::ledger::Ledger;
+use super::{Kept, Waits, covers, takes};
 use crate::ledger::holder::Holder;
 use crate::ledger::nodes::{Class, NodeEntry};
+use crate::ledger::Ledger;
 use crate::policy::Evidence;
 use crate::record::{DeviceRecord, Entry, NodeRecord, Taken};
 
@@ -24,6 +24,19 @@ pub struct Draft {
     /// Nodes whose records must have an entry before this one may lose it: the pod is counted there here. Until then it
     /// would be lost for those who have not seen why.
     pub first: Vec<Arc<str>>,
+    /// Whether it adds somebody who does not fit beside all whom the record still has to hold.
+    pub is_crowded: bool,
+}
+
+/// The next write on the way to a record that says what is counted on its node.
+#[derive(Clone, Debug)]
+pub enum Next {
+    /// The record of this node.
+    Write(Arc<str>, Box<Draft>),
+    /// Nothing has to be written.
+    Nothing,
+    /// Pods would have to change places in a ring, and each node has room for one of them only once the other has left.
+    Stuck,
 }
 
 /// Whether a draft may leave out what is counted elsewhere.
@@ -50,8 +63,11 @@ impl Ledger {
             changed: false,
             added: 0,
             first: Vec::new(),
+            is_crowded: false,
         };
         let mut written: BTreeSet<&str> = BTreeSet::new();
+        let mut adds = false;
+        let mut kept_beside: Vec<(&Holder, &Kept)> = Vec::new();
         if let (Some(entry), Some(class)) = (here, class) {
             for holder in entry.accounted.iter().filter_map(|uid| self.holders.get(uid)) {
                 let Some(new) = self.entry_of(holder, node, class, stamp) else {
@@ -60,6 +76,7 @@ impl Ledger {
                 let known = self.records.entry(node, &holder.uid);
                 draft.changed |= known.is_none_or(|known| !is_same(known, &new, holder.seen));
                 draft.added += usize::from(known.is_none() && !holder.seen);
+                adds |= self.adds(holder, &new, known);
                 written.insert(&holder.uid);
                 draft.put(new, holder.seen);
             }
@@ -69,10 +86,7 @@ impl Ledger {
         let stored = folded.into_iter().flat_map(|folded| &folded.entries);
         for (uid, kept) in stored.filter(|(uid, _)| !written.contains(&***uid)) {
             let is_held_here = self.records.place_of(uid).is_some_and(|top| **top == *node);
-            let holder = self
-                .holders
-                .get(uid)
-                .filter(|_| is_held_here && !self.records.is_gone(uid));
+            let holder = self.holders.get(uid).filter(|_| is_held_here && !self.records.is_gone(uid));
             let Some(holder) = holder else {
                 draft.changed = true;
                 continue;
@@ -83,15 +97,20 @@ impl Ledger {
                 Some(place) => {
                     first.insert(place.clone());
                     if extent == Extent::Additions {
+                        kept_beside.push((holder, kept));
                         draft.put(as_kept(holder, kept), kept.seen);
                     }
                 }
-                None => draft.put(as_kept(holder, kept), kept.seen),
+                None => {
+                    if self.may_stand(uid, node) {
+                        kept_beside.push((holder, kept));
+                    }
+                    draft.put(as_kept(holder, kept), kept.seen);
+                }
             }
         }
-        if extent == Extent::Exact {
-            draft.first.extend(first);
-        }
+        draft.is_crowded = adds && !self.has_room_for(node, &kept_beside);
+        draft.first.extend(first);
         let devices = folded.map_or(&[][..], |folded| &folded.devices);
         draft.changed |= without_others(devices) != draft.record.devices;
         keep_others(devices, &mut draft.record.devices);
@@ -100,20 +119,93 @@ impl Ledger {
         (is_shared || draft.over.is_some() || draft.record.entries().next().is_some()).then_some(draft)
     }
 
+    /// The next write that brings the record of a node towards what is counted on it here: its own, or where pods moved
+    /// away from it, those of the nodes that have to take them first.
+    #[must_use]
+    pub fn next_write(&self, node: &Arc<str>, stamp: &str) -> Next {
+        let Some(draft) = self.draft(node, Extent::Exact, stamp) else {
+            return Next::Nothing;
+        };
+        if draft.first.is_empty() {
+            return match (draft.changed, draft.is_crowded) {
+                (false, _) => Next::Nothing,
+                (true, false) => Next::Write(node.clone(), Box::new(draft)),
+                (true, true) => Next::Stuck,
+            };
+        }
+        let mut looked_at: BTreeSet<Arc<str>> = BTreeSet::from([node.clone()]);
+        let mut open = draft.first;
+        while let Some(first) = open.pop() {
+            if !looked_at.insert(first.clone()) {
+                continue;
+            }
+            match self.draft(&first, Extent::Additions, stamp) {
+                Some(draft) if draft.is_crowded => open.extend(draft.first),
+                Some(draft) if draft.changed => return Next::Write(first, Box::new(draft)),
+                _ => {}
+            }
+        }
+        Next::Stuck
+    }
+
+    /// Takes the tentative moves back that no record has: of the pods that are counted on a node, and of those that its
+    /// record holds.
+    pub fn undo_moves(&mut self, node: &str) {
+        let of_record = self.records.uids(node).cloned();
+        let mut uids: BTreeSet<Arc<str>> = of_record.collect();
+        uids.extend(self.nodes.get(node).into_iter().flat_map(|entry| entry.accounted.clone()));
+        for uid in uids {
+            let Some(holder) = self.holders.get(&uid).filter(|holder| holder.movable()) else {
+                continue;
+            };
+            let at = self.records.place_of(&uid).filter(|at| holder.place.as_ref() != Some(at)).cloned();
+            if let Some(at) = at.filter(|at| self.may_stand(&uid, at)) {
+                self.account(&uid, &at);
+            }
+        }
+    }
+
+    /// Whether an entry takes more of a node than its record says, by our decision: what is bound there is not asked, and
+    /// a policy that only warns lets everything through.
+    fn adds(&self, holder: &Holder, new: &Entry, known: Option<&Kept>) -> bool {
+        let is_held_here = self.records.place_of(&holder.uid).is_some_and(|top| {
+            known.is_some() && holder.place.as_ref() == Some(top)
+        });
+        let is_more = !is_held_here
+            || known.is_none_or(|known| {
+                !covers(&known.takes, &new.takes)
+                    || !covers(&known.raised, &new.raised) && !covers(&known.takes, &new.raised)
+            });
+        let is_ours = holder.node.is_none() || holder.raise.is_some();
+        is_more && is_ours && self.awaiting.get(&holder.uid) != Some(&Waits::Stays)
+    }
+
+    /// Whether all who are counted on a node fit there beside others whom its record has to hold still.
+    fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
+        let Some(entry) = self.nodes.get(node) else { return true };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return true;
+        };
+        let mut loads = entry.loads.clone();
+        for (_, kept) in others {
+            let takes = if kept.raised.is_empty() { &kept.takes } else { &kept.raised };
+            for (load, standing) in loads.iter_mut().zip(super::standings(takes, &class.pools, &[])) {
+                load.add(&standing);
+            }
+        }
+        let policy = &class.device_policy.device;
+        let mut pools = entry.node.pools.iter().zip(&loads);
+        pools.all(|(pool, load)| !pool.sharing.is_shared() || load.together(pool, policy) <= policy.budget)
+    }
+
     /// Whether the record of the node where a pod is counted says so, as far as any has to.
     #[must_use]
     pub fn is_recorded(&self, uid: &str) -> bool {
-        let Some(holder) = self.holders.get(uid) else {
-            return true;
-        };
+        let Some(holder) = self.holders.get(uid) else { return true };
         let Some(place) = holder.place.as_deref() else {
             return true;
         };
-        let Some(class) = self
-            .nodes
-            .get(place)
-            .and_then(|entry| self.nodes.class(entry.class))
-        else {
+        let Some(class) = self.nodes.get(place).and_then(|entry| self.nodes.class(entry.class)) else {
             return true;
         };
         let Some(new) = self.entry_of(holder, place, class, "") else {

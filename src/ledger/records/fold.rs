@@ -58,7 +58,31 @@ impl Ledger {
         for place in places {
             self.settle(&place);
         }
+        self.adopt_places();
         self.fill_freed();
+    }
+
+    /// Takes pods back to the places that their records say, where there is room: what was moved here for a while, all
+    /// others have in mind as it was.
+    pub(in crate::ledger) fn adopt_places(&mut self) {
+        // Somebody may be on his way into a record for whom they were moved.
+        if !self.awaiting.is_empty() {
+            return;
+        }
+        for uid in std::mem::take(&mut self.strayed) {
+            let at = self.records.place_of(&uid).cloned();
+            let holder = self.holders.get(&uid).filter(|holder| holder.movable());
+            let (Some(at), Some(place)) = (at, holder.and_then(|holder| holder.place.clone())) else {
+                continue;
+            };
+            if at == place {
+                continue;
+            }
+            self.discharge(&uid);
+            let back = self.takes(&uid, &at);
+            // Where it does not, it is noted again.
+            self.account(&uid, if back { &at } else { &place });
+        }
     }
 
     /// A node's record was taken out of the store. What it said still counts until its pods are known to be gone: only a

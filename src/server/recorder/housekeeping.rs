@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures::StreamExt;
 use futures::stream;
 
-use super::{Hopeless, Recorder, stamp};
+use super::{Hopeless, Recorder, Wrote};
 use crate::ledger::Extent;
 use crate::store::{Version, WriteError};
 
@@ -54,37 +54,25 @@ impl Recorder {
     }
 
     async fn keep_record(&self, node: Arc<str>) -> Kept {
-        let mut was_written = false;
+        let mut kept = Kept::AsItWas;
         for _ in 0..MOST_TRIES {
-            let turn = self.turn(&node);
-            let held = turn.lock().await;
-            let draft = {
-                let mut ledger = self.lock();
-                self.withdraw(&mut ledger, &node);
-                ledger.draft(&node, Extent::Exact, &stamp())
-            };
-            let done = if was_written { Kept::Written } else { Kept::AsItWas };
-            let Some(draft) = draft else { return done };
-            if !draft.first.is_empty() {
-                drop(held);
-                if !matches!(self.write_additions(&draft.first).await, Ok(true)) {
-                    return Kept::Left;
-                }
-                continue;
-            }
-            let is_empty = draft.record.devices.is_empty() && draft.record.entries().next().is_none();
-            if let (true, Some(over)) = (is_empty, draft.over.clone()) {
+            if let Some(over) = self.is_of_nobody(&node) {
                 return self.remove(&node, over).await;
             }
-            if !draft.changed {
-                return done;
-            }
-            match self.write(&node, &draft).await {
-                Ok(true) => was_written = true,
-                Ok(false) | Err(Hopeless { .. }) => return Kept::Left,
+            match self.write_for(None, &node).await {
+                Ok(Wrote::Yes) => kept = Kept::Written,
+                Ok(Wrote::Nothing) => return kept,
+                Ok(Wrote::Unanswered) | Err(Hopeless { .. }) => return Kept::Left,
             }
         }
-        if was_written { Kept::Written } else { Kept::Left }
+        Kept::Left
+    }
+
+    /// The version of a record in which nobody stands, of a node where nobody shares a device.
+    fn is_of_nobody(&self, node: &str) -> Option<String> {
+        let draft = self.lock().draft(node, Extent::Exact, "")?;
+        let is_empty = draft.record.devices.is_empty() && draft.record.entries().next().is_none();
+        draft.over.filter(|_| is_empty && draft.first.is_empty())
     }
 
     /// Nobody shares a device of the node, or it is gone, and nobody stands in its record.

@@ -51,10 +51,7 @@ impl Ledger {
             return;
         };
         // One that was let through although it does not fit (a policy that only warns) gives way to nobody.
-        let yields = holder
-            .place
-            .as_ref()
-            .is_none_or(|place| self.fits_beside(uid, place));
+        let yields = holder.place.as_ref().is_none_or(|place| self.fits_beside(uid, place));
         let waits = if yields { Waits::Yields } else { Waits::Stays };
         self.awaiting.insert(uid.clone(), waits);
     }
@@ -104,19 +101,11 @@ impl Ledger {
     /// Who is counted on a node and can go: what waits for its record, and unbound pods that a record holds elsewhere;
     /// the latest first.
     fn unrecorded(&self, node: &str) -> Vec<Arc<str>> {
-        let accounted = self
-            .nodes
-            .get(node)
-            .into_iter()
-            .flat_map(|entry| &entry.accounted);
+        let accounted = self.nodes.get(node).into_iter().flat_map(|entry| &entry.accounted);
         let mut found: Vec<(u64, Arc<str>)> = accounted
             .filter_map(|uid| self.holders.get(uid))
             .filter(|holder| {
-                let elsewhere = || {
-                    self.records
-                        .place_of(&holder.uid)
-                        .is_some_and(|top| **top != *node)
-                };
+                let elsewhere = || self.records.place_of(&holder.uid).is_some_and(|top| **top != *node);
                 self.awaiting.contains_key(&holder.uid) && !self.is_recorded(&holder.uid)
                     || holder.movable() && elsewhere()
             })

@@ -267,9 +267,8 @@ impl LedgerDecider {
                 verdict.admit = false;
                 verdict.malformed = Some(Malformed {
                     path: "metadata.uid".to_owned(),
-                    message:
-                        "is missing; the API server gives each pod its UID before it asks for validation"
-                            .to_owned(),
+                    message: "is missing; the API server gives each pod its UID before it asks for validation"
+                        .to_owned(),
                 });
             } else {
                 let uid = reservation.uid.clone();
@@ -313,11 +312,7 @@ impl LedgerDecider {
             ledger.end_await(uid);
             ledger.release(uid);
         }
-        self.unrecorded(
-            &judged.prepared,
-            "",
-            "other replicas took each place that was found",
-        )
+        self.unrecorded(&judged.prepared, "", "other replicas took each place that was found")
     }
 
     fn unrecorded(&self, prepared: &Prepared, node: &str, reason: &str) -> Decision {

@@ -190,7 +190,11 @@ impl<F: Facts> Cluster<F> {
         if self.shares_records {
             let records = self.follower(Watched::GpuLedgers);
             let freshness = Arc::clone(&self.freshness);
-            let mut record_fold = RecordFold::new(Arc::clone(&self.facts), Arc::clone(&self.clock));
+            let mut record_fold = RecordFold::new(
+                Arc::clone(&self.facts),
+                Arc::clone(&self.clock),
+                self.timing.batch,
+            );
             start(
                 &mut tasks,
                 "watches GpuLedgers",

@@ -594,6 +594,30 @@ fn certificates_are_written_once_and_the_registrations_name_them() {
 }
 
 #[test]
+fn crds_prints_the_definition_of_the_ledger() {
+    let text = stdout(&run(&["crds"]));
+    assert!(
+        text.starts_with("apiVersion: apiextensions.k8s.io/v1\n")
+            && text.contains("name: gpuledgers.vramgate.io"),
+        "{text}"
+    );
+    let list: Value = serde_json::from_str(&stdout(&run(&["crds", "-o", "json"]))).unwrap();
+    assert_eq!(list["items"][0]["metadata"]["name"], "gpuledgers.vramgate.io");
+    assert_eq!(list["items"][0]["spec"]["scope"], "Cluster");
+    unusable(
+        &[
+            "serve",
+            "--ledger",
+            "cluster",
+            "--cluster-state",
+            "examples/cluster.yaml",
+        ],
+        &["--ledger cluster", "--kubeconfig"],
+    );
+    unusable(&["serve", "--ledger", "shared"], &["memory", "cluster"]);
+}
+
+#[test]
 fn policy_files_are_read_and_their_errors_stand_where_they_are() {
     let folder = Folder::new();
     let file = folder.write("a.yaml", IDLE);

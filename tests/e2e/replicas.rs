@@ -96,15 +96,25 @@ impl Drop for Replicas {
 /// killed takes its counters with it.
 struct Shares<'a> {
     replicas: &'a Replicas,
+    /// What each had answered before.
+    base: Vec<u64>,
+    /// What processes that are gone had answered, and what the one that runs has.
     seen: Mutex<Vec<(u64, u64)>>,
     done: AtomicBool,
 }
 
 impl<'a> Shares<'a> {
     fn new(replicas: &'a Replicas) -> Self {
+        let base: Vec<u64> = (0..replicas.all.len())
+            .map(|which| {
+                let port = replicas.with(which, |replica| replica.status_port());
+                crate::vramgate::pod_reviews(port).unwrap_or_default()
+            })
+            .collect();
         Self {
             replicas,
-            seen: Mutex::new(vec![(0, 0); replicas.all.len()]),
+            seen: Mutex::new(base.iter().map(|base| (0, *base)).collect()),
+            base,
             done: AtomicBool::new(false),
         }
     }
@@ -132,7 +142,8 @@ impl<'a> Shares<'a> {
 
     fn counts(&self) -> Vec<u64> {
         let seen = self.seen.lock().unwrap();
-        seen.iter().map(|(before, last)| before + last).collect()
+        let both = seen.iter().zip(&self.base);
+        both.map(|((before, last), base)| before + last - base).collect()
     }
 }
 
@@ -382,7 +393,11 @@ fn replicas_lose_nothing_when_the_control_plane_restarts_under_load() {
             .collect();
         let waves = std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(Duration::from_millis(60));
+                // In the middle of it: some are stored, and some are not.
+                let began = Instant::now();
+                while s.count_stored() == 0 && began.elapsed() < Duration::from_secs(5) {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
                 if compacted {
                     // Watches that start from before it are answered with 410.
                     s.cluster.compact_etcd();

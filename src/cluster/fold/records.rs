@@ -14,17 +14,33 @@ use crate::store::Version;
 pub(in crate::cluster) struct RecordFold<F> {
     facts: Arc<Mutex<F>>,
     clock: Clock,
+    /// Records of a list that are folded in one hold of the lock.
+    batch: usize,
     /// What was known when the list began, and is not named by it yet. What is written while it is read has a newer
     /// version than this, so that the list does not take it away.
     unnamed: BTreeMap<Box<str>, Version>,
 }
 
 impl<F: Facts> RecordFold<F> {
-    pub(in crate::cluster) fn new(facts: Arc<Mutex<F>>, clock: Clock) -> Self {
+    pub(in crate::cluster) fn new(facts: Arc<Mutex<F>>, clock: Clock, batch: usize) -> Self {
         Self {
             facts,
             clock,
+            batch: batch.max(1),
             unnamed: BTreeMap::new(),
+        }
+    }
+
+    fn named(&mut self, facts: &mut F, item: &Decoded<GpuLedger>) {
+        match item {
+            Decoded::Whole(ledger) => {
+                self.unnamed.remove(ledger.node.as_str());
+                self.set(facts, ledger);
+            }
+            // What was known of it stays: nobody's memory became free because a field cannot be read.
+            Decoded::Unreadable(unreadable) => {
+                self.unnamed.remove(unreadable.metadata("name"));
+            }
         }
     }
 
@@ -42,18 +58,16 @@ impl<F: Facts> Fold for RecordFold<F> {
     }
 
     async fn listed(&mut self, items: Vec<Decoded<GpuLedger>>) {
-        let mut facts = lock(&self.facts);
-        for item in items {
-            match item {
-                Decoded::Whole(ledger) => {
-                    self.unnamed.remove(ledger.node.as_str());
-                    self.set(&mut facts, &ledger);
-                }
-                // What was known of it stays: nobody's memory became free because a field cannot be read.
-                Decoded::Unreadable(unreadable) => {
-                    self.unnamed.remove(unreadable.metadata("name"));
+        let mut items = items.into_iter().peekable();
+        while items.peek().is_some() {
+            {
+                let mut facts = lock(&self.facts);
+                for item in items.by_ref().take(self.batch) {
+                    self.named(&mut facts, &item);
                 }
             }
+            // Reviews wait for the lock, too.
+            tokio::task::yield_now().await;
         }
     }
 

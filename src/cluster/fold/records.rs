@@ -58,10 +58,11 @@ impl<F: Facts> Fold for RecordFold<F> {
     }
 
     async fn listed(&mut self, items: Vec<Decoded<GpuLedger>>) {
+        let facts = Arc::clone(&self.facts);
         let mut items = items.into_iter().peekable();
         while items.peek().is_some() {
             {
-                let mut facts = lock(&self.facts);
+                let mut facts = lock(&facts);
                 for item in items.by_ref().take(self.batch) {
                     self.named(&mut facts, &item);
                 }

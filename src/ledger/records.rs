@@ -41,6 +41,8 @@ pub(super) struct Records {
     /// Pods with an entry that says what an UPDATE raises.
     raised: BTreeSet<Arc<str>>,
     gone: Gone,
+    /// Whether anything was ever read, or is to be written.
+    shared: bool,
 }
 
 /// The record of one node.
@@ -103,14 +105,10 @@ impl Gone {
 }
 
 impl Records {
-    /// Whether no record was ever seen: one process alone.
-    pub(super) fn is_empty(&self) -> bool {
-        self.nodes.is_empty()
-    }
-
     /// A pod is known to be gone.
     pub(super) fn gone(&mut self, uid: &Arc<str>) {
-        if !self.is_empty() {
+        // A process that is alone has nobody who could bring it back.
+        if self.shared {
             self.gone.insert(uid.clone());
         }
     }
@@ -282,23 +280,23 @@ fn is_as_new(known: &str, version: &str) -> bool {
     }
 }
 
-/// What an entry counts under: its UID. One that has none (only a hand can write that) is told apart by its name.
-fn key(entry: &Entry) -> Arc<str> {
+/// What an entry of a node counts under: its UID. One that has none (only a hand can write that) is told apart by its name.
+fn key(node: &str, entry: &Entry) -> Arc<str> {
     if entry.uid.is_empty() {
-        return Arc::from(format!("no-uid:{}/{}", entry.namespace, entry.name));
+        return Arc::from(format!("no-uid:{node}/{}/{}", entry.namespace, entry.name));
     }
     Arc::from(entry.uid.as_str())
 }
 
 /// A record's entries by pod. One that stands in it twice counts with the larger of both.
-fn kept(record: &NodeRecord, now: Moment) -> BTreeMap<Arc<str>, Kept> {
+fn kept(node: &str, record: &NodeRecord, now: Moment) -> BTreeMap<Arc<str>, Kept> {
     let mut entries: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
     let seen = record.holders.iter().map(|entry| (entry, true));
     for (entry, seen) in seen.chain(record.reservations.iter().map(|entry| (entry, false))) {
         let kept = Kept::of(entry, seen, now);
-        match entries.get_mut(&key(entry)) {
+        match entries.get_mut(&key(node, entry)) {
             None => {
-                entries.insert(key(entry), kept);
+                entries.insert(key(node, entry), kept);
             }
             Some(known) => {
                 known.moves = known.moves.max(kept.moves);

@@ -21,7 +21,8 @@ impl Ledger {
         if known.and_then(|known| known.version.as_deref()).is_some_and(|known| is_as_new(known, version)) {
             return;
         }
-        let mut entries = kept(record, now);
+        self.records.shared = true;
+        let mut entries = kept(&node, record, now);
         for (uid, kept) in &mut entries {
             if let Some(known) = self.records.entry(&node, uid).filter(|known| known.raised == kept.raised) {
                 kept.raised_since = known.raised_since;
@@ -40,7 +41,7 @@ impl Ledger {
                 self.follow(uid, None, now, &mut places);
             }
         }
-        let by_key: BTreeMap<Arc<str>, &Entry> = record.entries().map(|entry| (key(entry), entry)).collect();
+        let by_key: BTreeMap<Arc<str>, &Entry> = record.entries().map(|entry| (key(&node, entry), entry)).collect();
         for (uid, entry) in by_key {
             let new = self.records.entry(&node, &uid);
             if says_the_same(new, old.get(&uid)) && self.holders.contains_key(&uid) {
@@ -62,19 +63,28 @@ impl Ledger {
         if !self.awaiting.is_empty() {
             return;
         }
+        let mut moved = Vec::new();
         for uid in std::mem::take(&mut self.strayed) {
             let at = self.records.place_of(&uid).cloned();
             let holder = self.holders.get(&uid).filter(|holder| holder.movable());
-            let (Some(at), Some(place)) = (at, holder.and_then(|holder| holder.place.clone())) else {
-                continue;
-            };
-            if at == place {
-                continue;
+            if let (Some(at), Some(place)) = (at, holder.and_then(|holder| holder.place.clone()))
+                && at != place
+            {
+                moved.push((uid, at, place));
             }
-            self.discharge(&uid);
-            let back = self.takes(&uid, &at);
+        }
+        // All at once: each may stand where another one belongs.
+        for (uid, _, _) in &moved {
+            self.discharge(uid);
+        }
+        for (uid, at, place) in &moved {
+            let back = self.takes(uid, at);
             // Where it does not, it is noted again.
-            self.account(&uid, if back { &at } else { &place });
+            self.account(uid, if back { at } else { place });
+        }
+        for (_, at, place) in moved {
+            self.settle(&at);
+            self.settle(&place);
         }
     }
 

@@ -47,6 +47,7 @@ impl Ledger {
     /// A reservation that was just made waits for its record. What it took is given back by [`Ledger::withdraw`] if it
     /// turns out that another replica was faster.
     pub fn await_record(&mut self, uid: &str) {
+        self.records.shared = true;
         let Some((uid, holder)) = self.holders.get_key_value(uid) else {
             return;
         };

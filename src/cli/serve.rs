@@ -160,6 +160,20 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
                 .collect()
         },
     );
+    of_all(metrics, ledger);
+    let reserved = Arc::clone(ledger);
+    metrics.gauge(
+        "reservations",
+        "Admitted pods that have not been seen yet",
+        move || {
+            let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
+            u32::try_from(count).ok().map(f64::from)
+        },
+    );
+}
+
+/// Sums over all shared devices, by extended resource.
+fn of_all(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
     type Part = fn(&Totals) -> Share;
     let parts: [(&'static str, &'static str, Part); 3] = [
         (
@@ -188,15 +202,6 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
                 .collect()
         });
     }
-    let reserved = Arc::clone(ledger);
-    metrics.gauge(
-        "reservations",
-        "Admitted pods that have not been seen yet",
-        move || {
-            let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
-            u32::try_from(count).ok().map(f64::from)
-        },
-    );
 }
 
 /// What became of the reservations that were to be recorded.

@@ -37,8 +37,10 @@ pub struct Metrics {
 /// Upper bounds in seconds, up to the deadline of a call.
 const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.0];
 
+type Histograms = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+
 #[derive(Clone, Debug)]
-struct Durations(Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>);
+struct Durations(Histograms);
 
 impl Default for Durations {
     fn default() -> Self {

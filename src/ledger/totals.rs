@@ -51,10 +51,15 @@ mod tests {
     fn sums_are_those_of_the_single_devices() {
         let text = include_bytes!("../../examples/cluster.yaml");
         let mut snapshot = Snapshot::default();
-        manifest::read(text, "example", Limits::SNAPSHOT, &mut |object| {
-            snapshot.add(&object)
-        })
-        .unwrap();
+        let pod = br#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "namespace": "team", "uid": "uid-a"},
+            "spec": {"nodeName": "gpu-node-1", "containers": [{"name": "engine", "image": "vllm/vllm-openai:v0.11.0",
+            "args": ["m", "--gpu-memory-utilization=0.30"], "resources": {"limits": {"nvidia.com/gpu": "1"}}}]}}"#;
+        for text in [&text[..], &pod[..]] {
+            manifest::read(text, "example", Limits::SNAPSHOT, &mut |object| {
+                snapshot.add(&object)
+            })
+            .unwrap();
+        }
         let mut ledger = Ledger::new(Arc::new(PolicySet::default()));
         snapshot.fill(&mut ledger);
         let total = ledger.totals()["nvidia.com/gpu"];

@@ -427,16 +427,19 @@ fn replicas_kubectl_shows_the_ledger() {
         s.create(&Pod::vllm(name, "0.30")).admitted(name);
     }
     s.wait_running(2, 20);
-    // What kubectl knows of the API server is from before the definition.
-    let cache = format!(
-        "--cache-dir={}",
-        s.cluster.directory.join("kubectl-cache-replicas").display()
-    );
-    let text = s.wait_shown(
-        &["get", "gpuledgers", node, &cache],
-        &["1 nvidia.com/gpu   0.90     0.60       2         0"],
-        30,
-    );
+    let mut tries = 0;
+    let text = eventually("kubectl shows the record", 60, || {
+        // What kubectl has learned of the API server can be from before the definition.
+        tries += 1;
+        let cache = s.cluster.directory.join(format!("kubectl-cache-{tries}"));
+        let cache = format!("--cache-dir={}", cache.display());
+        let text = s.kubectl(&["get", "gpuledgers.vramgate.io", node, &cache], None);
+        let shown = text.contains("1 nvidia.com/gpu   0.90     0.60       2         0");
+        if !shown && tries % 20 == 1 {
+            progress(&format!("rep-show: not yet: {text}"));
+        }
+        shown.then_some(text)
+    });
     progress(&format!("rep-show:\n{text}"));
     let header = text
         .lines()

@@ -86,7 +86,7 @@ impl KubernetesStore {
             .headers_mut()
             .insert(header::ACCEPT, header::HeaderValue::from_static(METADATA_ONLY));
         let text = self.ask("find-node", request, until).await?;
-        let owner: Named = serde_json::from_str(&text).map_err(Failure::unreadable)?;
+        let owner: Named = serde_json::from_str(&text).map_err(|error| Failure::unreadable(&error))?;
         let body = json!({"apiVersion": "vramgate.io/v1alpha1", "kind": "GpuLedger", "metadata": {"name": node,
             // Without `blockOwnerDeletion`, which would ask for the right to update the node.
             "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": node, "uid": owner.metadata.uid}]}});
@@ -221,11 +221,11 @@ fn request_with(method: &Method, path: &str, body: &Value) -> Result<Request<Vec
 }
 
 fn read(text: &str) -> Result<GpuLedger, Failure> {
-    serde_json::from_str(text).map_err(Failure::unreadable)
+    serde_json::from_str(text).map_err(|error| Failure::unreadable(&error))
 }
 
 impl Failure {
-    fn unreadable(error: serde_json::Error) -> Self {
+    fn unreadable(error: &serde_json::Error) -> Self {
         Self::Unreadable(error.to_string())
     }
 

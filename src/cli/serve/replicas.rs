@@ -17,6 +17,8 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// The pause is at least so many times as long as the round before it: a large cluster is gone over less often instead of
 /// all the time.
 const PAUSE_PER_ROUND: u32 = 20;
+/// But no longer than this: a round can have taken long only because the API server was away.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// This replica's part in it.
 pub(super) struct Replicas {
@@ -105,6 +107,23 @@ async fn keep(recorder: Arc<Recorder>, mut leadership: Leadership, freshness: Ar
         let began = Instant::now();
         let round = recorder.keep_records().await;
         tracing::debug!(?round, took = ?began.elapsed(), "went over the records");
-        sleep(PAUSE.max(began.elapsed() * PAUSE_PER_ROUND)).await;
+        sleep(pause_after(began.elapsed())).await;
+    }
+}
+
+/// How long to wait after a round that took so long.
+fn pause_after(round: Duration) -> Duration {
+    round.saturating_mul(PAUSE_PER_ROUND).clamp(PAUSE, LONGEST_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_that_took_long_is_followed_by_a_longer_pause_within_bounds() {
+        assert_eq!(pause_after(Duration::from_millis(3)), PAUSE);
+        assert_eq!(pause_after(Duration::from_secs(1)), Duration::from_secs(20));
+        assert_eq!(pause_after(Duration::from_secs(60)), LONGEST_PAUSE);
     }
 }

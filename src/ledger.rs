@@ -31,8 +31,8 @@ mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
-use records::{Records, Waits};
 pub use records::{Awaited, Draft, Extent, Next};
+use records::{Records, Waits};
 pub use reservation::{Reservation, Stale};
 pub use totals::Totals;
 
@@ -292,9 +292,8 @@ impl Ledger {
         let previous = self.take_out(&uid);
         // Who was known by a record alone, or known to be gone, stands where the record says.
         let recorded_at = match &previous {
-            None => self.records.place_of(&uid).cloned(),
-            Some(holder) if holder.foreign => was.clone(),
-            Some(_) => None,
+            Some(holder) if !holder.foreign => None,
+            _ => self.records.place_of(&uid).cloned(),
         };
         let was = was.or_else(|| recorded_at.clone());
         let node: Option<Arc<str>> = pod
@@ -494,7 +493,11 @@ impl Ledger {
     ) -> Vec<Standing> {
         let is_of_class = |node: &Arc<str>| {
             let entry = self.nodes.get(node);
-            entry.is_some_and(|entry| self.nodes.class(entry.class).is_some_and(|of| std::ptr::eq(of, class)))
+            entry.is_some_and(|entry| {
+                self.nodes
+                    .class(entry.class)
+                    .is_some_and(|of| std::ptr::eq(of, class))
+            })
         };
         if !self.records.place_of(&holder.uid).is_some_and(is_of_class) {
             return now;

@@ -900,9 +900,20 @@ fn a_place_that_no_record_holds_is_told_with_the_reason() {
         assert!(!verdict.admit && verdict.reservation.is_none());
         message::refusal(&verdict)
     };
-    golden("vg902-not-recorded", &text(&mut cluster, "the store did not answer in time"));
-    let long = text(&mut cluster, &"the API server said something very long; ".repeat(20));
-    assert!(long.lines().next().is_some_and(|line| line.len() < 256 && line.ends_with("try again")), "{long}");
+    golden(
+        "vg902-not-recorded",
+        &text(&mut cluster, "the store did not answer in time"),
+    );
+    let long = text(
+        &mut cluster,
+        &"the API server said something very long; ".repeat(20),
+    );
+    assert!(
+        long.lines()
+            .next()
+            .is_some_and(|line| line.len() < 256 && line.ends_with("try again")),
+        "{long}"
+    );
 }
 
 #[test]

@@ -230,12 +230,19 @@ impl World {
         let read_nodes = |ledger: &mut Ledger| {
             for name in NODES {
                 let node = serde_json::from_value(node(name)).unwrap();
-                ledger.set_node(inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()).unwrap());
+                ledger.set_node(
+                    inventory::read(&node, MissingFacts::Exclusive, Catalogue::embedded()).unwrap(),
+                );
             }
         };
         let read_records = |ledger: &mut Ledger| {
             for (node, stored) in self.store.records() {
-                ledger.set_record(&node, &stored.record, &stored.version.0, Moment(*self.now.lock().unwrap()));
+                ledger.set_record(
+                    &node,
+                    &stored.record,
+                    &stored.version.0,
+                    Moment(*self.now.lock().unwrap()),
+                );
             }
         };
         let api = self.api.lock().unwrap();
@@ -287,7 +294,11 @@ impl World {
                 if !decision.verdict.admit {
                     let mut api = api.lock().unwrap();
                     let is_902 = decision.verdict.findings[0].code.as_str() == "VG902";
-                    *(if is_902 { &mut api.unrecorded } else { &mut api.denied }) += 1;
+                    *(if is_902 {
+                        &mut api.unrecorded
+                    } else {
+                        &mut api.denied
+                    }) += 1;
                     return;
                 }
                 api.lock().unwrap().admitted += 1;
@@ -299,7 +310,9 @@ impl World {
                 Polls(dice.below(6)).await;
                 let mut api = api.lock().unwrap();
                 // Stored already, if a replica crashed meanwhile.
-                let Some(known) = api.on_their_way.remove(&uid) else { return };
+                let Some(known) = api.on_their_way.remove(&uid) else {
+                    return;
+                };
                 api.stored.insert(uid.clone(), known);
                 api.events.push((uid, Some(object)));
             }),
@@ -322,7 +335,8 @@ impl World {
             if self.dice.below(4) == 0 {
                 let records: Vec<(String, Stored)> = self.store.records().into_iter().collect();
                 if !records.is_empty() {
-                    self.old_records.push(records[self.dice.below(records.len())].clone());
+                    self.old_records
+                        .push(records[self.dice.below(records.len())].clone());
                 }
             }
             self.assert_nobody_is_lost();
@@ -411,7 +425,14 @@ impl World {
             *sums.entry(&places[uid].1).or_default() += pod.share;
         }
         for (node, sum) in sums {
-            assert!(sum <= BUDGET, "{node} is promised to {sum} millionths: {places:?}");
+            assert!(
+                sum <= BUDGET,
+                "{node} is promised to {sum} millionths: {places:?}, {:?}",
+                api.stored
+                    .iter()
+                    .map(|(uid, pod)| (uid, pod.bound))
+                    .collect::<Vec<_>>()
+            );
         }
     }
 
@@ -519,7 +540,11 @@ impl World {
                 self.list_again(replica);
                 self.tell_records(replica, false);
                 self.end_old(replica).await;
-                self.replicas[replica].ledger.lock().unwrap().end_raises(Moment(0));
+                self.replicas[replica]
+                    .ledger
+                    .lock()
+                    .unwrap()
+                    .end_raises(Moment(0));
             }
             for _ in 0..20 {
                 self.keep(0);
@@ -543,7 +568,11 @@ impl World {
     fn assert_records_are_the_pods(&self, is_wilful: bool) {
         let mut recorded: Vec<String> = Vec::new();
         for stored in self.store.records().values() {
-            assert!(stored.record.reservations.is_empty(), "{:?}", stored.record.reservations);
+            assert!(
+                stored.record.reservations.is_empty(),
+                "{:?}",
+                stored.record.reservations
+            );
             recorded.extend(stored.record.entries().map(|entry| entry.uid.clone()));
         }
         recorded.sort();
@@ -560,7 +589,12 @@ impl World {
                 .iter()
                 .map(|replica| replica.ledger.lock().unwrap().place_of(uid))
                 .collect();
-            assert!(places[0].is_some() && places[0] == places[1], "{uid} is at {places:?}");
+            assert!(
+                places[0].is_some() && places[0] == places[1],
+                "{uid} is at {places:?}, bound to {:?}, recorded {:?}",
+                api.stored[uid].bound,
+                self.places()
+            );
         }
     }
 

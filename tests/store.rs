@@ -48,20 +48,33 @@ impl Weather for Slow {
 
 #[tokio::test(start_paused = true)]
 async fn all_who_wait_for_a_node_share_a_write() {
-    let store = Arc::new(MemoryStore::with_weather(Arc::new(Slow(Duration::from_millis(2), Fault::None))));
+    let store = Arc::new(MemoryStore::with_weather(Arc::new(Slow(
+        Duration::from_millis(2),
+        Fault::None,
+    ))));
     let (_, recorder, decider) = suite::replica(store.clone());
     let started = Instant::now();
     let requests = (0..14).map(|index| {
         let decider = decider.clone();
         async move {
             let until = Instant::now() + Duration::from_secs(2);
-            decider.decide(suite::create(&format!("u{index}"), "0.10"), &NoSources, until).await
+            decider
+                .decide(suite::create(&format!("u{index}"), "0.10"), &NoSources, until)
+                .await
         }
     });
     let decisions = futures::future::join_all(requests).await;
     assert!(decisions.iter().all(|decision| decision.verdict.admit));
-    assert!(store.writes() <= 4, "{} writes for 14 pods on two nodes", store.writes());
-    assert!(started.elapsed() <= Duration::from_millis(6), "{:?}", started.elapsed());
+    assert!(
+        store.writes() <= 4,
+        "{} writes for 14 pods on two nodes",
+        store.writes()
+    );
+    assert!(
+        started.elapsed() <= Duration::from_millis(6),
+        "{:?}",
+        started.elapsed()
+    );
     assert_eq!(recorder.tally().recorded.load(Ordering::Relaxed), 14);
     assert_eq!(recorder.tally().added.load(Ordering::Relaxed), 14);
 }
@@ -73,9 +86,17 @@ async fn a_store_that_does_not_answer_is_a_denial_that_says_so() {
         let store = Arc::new(MemoryStore::with_weather(weather));
         let (ledger, _, decider) = suite::replica(store.clone());
         let until = Instant::now() + Duration::from_millis(2_400);
-        let decision = decider.decide(suite::create("u", "0.30"), &NoSources, until).await;
-        assert!(Instant::now() <= until + Duration::from_millis(1), "{fault:?} hangs");
-        assert!(!decision.verdict.admit && decision.reserved.is_none(), "{fault:?}");
+        let decision = decider
+            .decide(suite::create("u", "0.30"), &NoSources, until)
+            .await;
+        assert!(
+            Instant::now() <= until + Duration::from_millis(1),
+            "{fault:?} hangs"
+        );
+        assert!(
+            !decision.verdict.admit && decision.reserved.is_none(),
+            "{fault:?}"
+        );
         assert_eq!(decision.verdict.findings[0].code, Code::Vg902);
         let text = message::refusal(&decision.verdict);
         let line = text.lines().next().unwrap();
@@ -126,7 +147,9 @@ impl Store for Forbidden {
         node: &'a str,
         _: &'a vramgate::store::Version,
     ) -> BoxFuture<'a, Result<(), vramgate::store::WriteError>> {
-        Box::pin(std::future::ready(Err(vramgate::store::WriteError::Conflict { node: node.to_owned() })))
+        Box::pin(std::future::ready(Err(vramgate::store::WriteError::Conflict {
+            node: node.to_owned(),
+        })))
     }
 }
 
@@ -134,15 +157,23 @@ impl Store for Forbidden {
 async fn a_store_that_refuses_is_told_at_once() {
     let (ledger, _, decider) = suite::replica(Arc::new(Forbidden));
     let until = Instant::now() + Duration::from_secs(60);
-    let decision = decider.decide(suite::create("u", "0.30"), &NoSources, until).await;
+    let decision = decider
+        .decide(suite::create("u", "0.30"), &NoSources, until)
+        .await;
     let text = message::refusal(&decision.verdict);
-    assert!(text.contains("forbidden; grant update on gpuledgers/status; nothing is reserved"), "{text}");
+    assert!(
+        text.contains("forbidden; grant update on gpuledgers/status; nothing is reserved"),
+        "{text}"
+    );
     assert!(!ledger.lock().unwrap().holds("u"));
 }
 
 #[tokio::test]
 async fn whoever_gives_up_leaves_nothing_behind() {
-    let store = Arc::new(MemoryStore::with_weather(Arc::new(Slow(Duration::from_secs(9), Fault::None))));
+    let store = Arc::new(MemoryStore::with_weather(Arc::new(Slow(
+        Duration::from_secs(9),
+        Fault::None,
+    ))));
     let (ledger, _, decider) = suite::replica(store.clone());
     {
         let until = Instant::now() + Duration::from_secs(60);
@@ -171,37 +202,68 @@ async fn rubbish_in_a_record_is_bounded_and_counts() {
         vec![entry("many", vec![taken(vec![1; 500_000], 1)])],
         vec![entry("huge", vec![taken(vec![u64::MAX; 3], u32::MAX)])],
         vec![entry("", vec![taken(vec![800_000], 1)])],
-        vec![entry("twice", vec![taken(vec![10], 1)]), entry("twice", vec![taken(vec![800_000], 1)])],
-        (0..5_000).map(|index| entry(&format!("e{index}"), vec![taken(vec![1_000], 1)])).collect(),
+        vec![
+            entry("twice", vec![taken(vec![10], 1)]),
+            entry("twice", vec![taken(vec![800_000], 1)]),
+        ],
+        (0..5_000)
+            .map(|index| entry(&format!("e{index}"), vec![taken(vec![1_000], 1)]))
+            .collect(),
     ];
     let shared = Arc::new(AtomicUsize::new(0));
     for reservations in records {
         let (ledger, _, decider) = suite::replica(Arc::new(MemoryStore::new()));
         let many = reservations.len();
-        let record = NodeRecord { reservations, ..NodeRecord::default() };
+        let record = NodeRecord {
+            reservations,
+            ..NodeRecord::default()
+        };
         let started = std::time::Instant::now();
         for node in &suite::NODES[2..] {
             let mut record = record.clone();
-            for entry in record.reservations.iter_mut().filter(|entry| !entry.uid.is_empty()) {
+            for entry in record
+                .reservations
+                .iter_mut()
+                .filter(|entry| !entry.uid.is_empty())
+            {
                 entry.uid = format!("{}-{node}", entry.uid);
             }
-            ledger.lock().unwrap().set_record(node, &record, "7", vramgate::ledger::Moment(0));
+            ledger
+                .lock()
+                .unwrap()
+                .set_record(node, &record, "7", vramgate::ledger::Moment(0));
         }
         let mut last = record.clone();
         last.reservations.clear();
         let until = Instant::now() + Duration::from_millis(300);
-        let decision = decider.decide(suite::create("u", "0.60"), &NoSources, until).await;
+        let decision = decider
+            .decide(suite::create("u", "0.60"), &NoSources, until)
+            .await;
         let devices = ledger.lock().unwrap().devices();
         let promised: Vec<u64> = devices.iter().map(|device| device.promised_share.ppm()).collect();
-        assert!(!decision.verdict.admit, "{many} entries leave no room: {promised:?}");
+        assert!(
+            !decision.verdict.admit,
+            "{many} entries leave no room: {promised:?}"
+        );
         // All of it goes as it came: nothing is counted that nobody holds.
         for node in &suite::NODES[2..] {
-            ledger.lock().unwrap().set_record(node, &last, "8", vramgate::ledger::Moment(0));
+            ledger
+                .lock()
+                .unwrap()
+                .set_record(node, &last, "8", vramgate::ledger::Moment(0));
         }
         for device in ledger.lock().unwrap().devices() {
-            assert_eq!((device.promised_share.ppm(), device.slots_taken), (0, 0), "{many} entries");
+            assert_eq!(
+                (device.promised_share.ppm(), device.slots_taken),
+                (0, 0),
+                "{many} entries"
+            );
         }
-        assert!(started.elapsed() < Duration::from_secs(20), "{:?}", started.elapsed());
+        assert!(
+            started.elapsed() < Duration::from_secs(20),
+            "{:?}",
+            started.elapsed()
+        );
         shared.fetch_add(1, Ordering::Relaxed);
     }
     assert_eq!(shared.load(Ordering::Relaxed), 5);
@@ -222,18 +284,27 @@ async fn fields_of_a_newer_release_survive() {
     let node = suite::NODES[2];
     let stored = store.put(node, record);
     let (ledger, _, decider) = suite::replica(store.clone());
-    ledger
-        .lock()
-        .unwrap()
-        .set_record(node, &stored.record, &stored.version.0, vramgate::ledger::Moment(0));
+    ledger.lock().unwrap().set_record(
+        node,
+        &stored.record,
+        &stored.version.0,
+        vramgate::ledger::Moment(0),
+    );
     let until = Instant::now() + Duration::from_secs(2);
     // Least room first, so it goes to the same node.
-    let decision = decider.decide(suite::create("u", "0.30"), &NoSources, until).await;
+    let decision = decider
+        .decide(suite::create("u", "0.30"), &NoSources, until)
+        .await;
     assert!(decision.verdict.admit);
     let written = serde_json::to_value(&store.records()[node].record).unwrap();
     assert_eq!(written["format"], 7);
     assert_eq!(written["devices"][0]["colour"], "red");
-    let of_x = written["reservations"].as_array().unwrap().iter().find(|entry| entry["uid"] == "x").unwrap();
+    let of_x = written["reservations"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|entry| entry["uid"] == "x")
+        .unwrap();
     assert_eq!(of_x["mood"]["good"], true);
     assert_eq!(of_x["takes"][0]["unit"], "new");
     assert_eq!(written["reservations"].as_array().unwrap().len(), 2);

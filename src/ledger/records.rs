@@ -141,7 +141,10 @@ impl Records {
 
     /// Pods in the record of a node.
     pub(super) fn uids(&self, node: &str) -> impl Iterator<Item = &Arc<str>> {
-        self.nodes.get(node).into_iter().flat_map(|folded| folded.entries.keys())
+        self.nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|folded| folded.entries.keys())
     }
 
     /// Puts another record in the place of a node's, and gives the entries that it had.
@@ -153,7 +156,12 @@ impl Records {
             }
         }
         let old = self.nodes.insert(node.clone(), new).unwrap_or_default().entries;
-        for uid in old.keys().filter(|uid| self.entry(node, uid).is_none()).cloned().collect::<Vec<_>>() {
+        for uid in old
+            .keys()
+            .filter(|uid| self.entry(node, uid).is_none())
+            .cloned()
+            .collect::<Vec<_>>()
+        {
             super::forget(&mut self.of, &uid, node);
         }
         old
@@ -177,14 +185,24 @@ impl Records {
     pub(super) fn lower(&mut self, uid: &str) {
         self.raised.remove(uid);
         for node in self.of.get(uid).cloned().unwrap_or_default() {
-            if let Some(kept) = self.nodes.get_mut(&node).and_then(|folded| folded.entries.get_mut(uid)) {
+            if let Some(kept) = self
+                .nodes
+                .get_mut(&node)
+                .and_then(|folded| folded.entries.get_mut(uid))
+            {
                 kept.raised.clear();
             }
         }
     }
 
     /// What the record says that a pod takes on pools of the kind of its node; with what an UPDATE raises, or without.
-    pub(super) fn floor(&self, uid: &str, pools: &[Pool], now: &[Standing], raised: bool) -> Option<Vec<Standing>> {
+    pub(super) fn floor(
+        &self,
+        uid: &str,
+        pools: &[Pool],
+        now: &[Standing],
+        raised: bool,
+    ) -> Option<Vec<Standing>> {
         let (_, kept) = self.top(uid)?;
         let takes = if raised { &kept.raised } else { &kept.takes };
         (!takes.is_empty()).then(|| standings(takes, pools, now))

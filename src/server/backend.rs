@@ -267,8 +267,9 @@ impl LedgerDecider {
                 verdict.admit = false;
                 verdict.malformed = Some(Malformed {
                     path: "metadata.uid".to_owned(),
-                    message: "is missing; the API server gives each pod its UID before it asks for validation"
-                        .to_owned(),
+                    message:
+                        "is missing; the API server gives each pod its UID before it asks for validation"
+                            .to_owned(),
                 });
             } else {
                 let uid = reservation.uid.clone();
@@ -309,10 +310,14 @@ impl LedgerDecider {
         }
         if let Some(uid) = &judged.decision.reserved {
             let mut ledger = self.lock();
-            ledger.end_await(uid);
             ledger.release(uid);
+            ledger.end_await(uid);
         }
-        self.unrecorded(&judged.prepared, "", "other replicas took each place that was found")
+        self.unrecorded(
+            &judged.prepared,
+            "",
+            "other replicas took each place that was found",
+        )
     }
 
     fn unrecorded(&self, prepared: &Prepared, node: &str, reason: &str) -> Decision {

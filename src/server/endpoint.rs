@@ -172,8 +172,11 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
             }
         }
         Endpoint::Validate => {
-            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &mut review, deadline)))
-                .catch_unwind();
+            let work = AssertUnwindSafe(tokio::time::timeout_at(
+                deadline,
+                decide(shared, &mut review, deadline),
+            ))
+            .catch_unwind();
             match work.await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(_)) => late(&review),

@@ -126,7 +126,11 @@ impl Recorder {
         let settled = match timeout_at(until, self.record(uid)).await {
             Ok(settled) => settled,
             Err(_) => Settled::Failed {
-                node: self.lock().place_of(uid).map(|node| node.to_string()).unwrap_or_default(),
+                node: self
+                    .lock()
+                    .place_of(uid)
+                    .map(|node| node.to_string())
+                    .unwrap_or_default(),
                 reason: "the store did not answer in time".to_owned(),
             },
         };
@@ -166,7 +170,11 @@ impl Recorder {
             }
         }
         Settled::Failed {
-            node: self.lock().place_of(uid).map(|node| node.to_string()).unwrap_or_default(),
+            node: self
+                .lock()
+                .place_of(uid)
+                .map(|node| node.to_string())
+                .unwrap_or_default(),
             reason: format!("other replicas wrote its record {MOST_TRIES} times meanwhile"),
         }
     }
@@ -178,7 +186,8 @@ impl Recorder {
         let held = turn.lock().await;
         let next = {
             let mut ledger = self.lock();
-            let waits = |ledger: &Ledger| uid.is_none_or(|uid| ledger.awaited(uid) == Awaited::At(node.clone()));
+            let waits =
+                |ledger: &Ledger| uid.is_none_or(|uid| ledger.awaited(uid) == Awaited::At(node.clone()));
             if !waits(&ledger) {
                 return Ok(Wrote::Nothing);
             }
@@ -206,7 +215,11 @@ impl Recorder {
 
     fn withdraw(&self, ledger: &mut Ledger, node: &str) {
         for uid in ledger.withdraw(node) {
-            tracing::debug!(node, uid = &*uid, "another replica was faster: the reservation is judged again");
+            tracing::debug!(
+                node,
+                uid = &*uid,
+                "another replica was faster: the reservation is judged again"
+            );
         }
     }
 
@@ -233,7 +246,8 @@ impl Recorder {
                 count(&self.tally.writes);
                 let added = u64::try_from(draft.added).unwrap_or(u64::MAX);
                 self.tally.added.fetch_add(added, Ordering::Relaxed);
-                self.lock().set_record(node, &stored.record, &stored.version.0, (self.now)());
+                self.lock()
+                    .set_record(node, &stored.record, &stored.version.0, (self.now)());
                 Ok(Wrote::Yes)
             }
             Err(WriteError::Conflict { .. }) => {
@@ -265,7 +279,8 @@ impl Recorder {
     async fn read(&self, node: &str, over: Option<&str>) -> bool {
         match self.store.read(node).await {
             Ok(Some(stored)) => {
-                self.lock().set_record(node, &stored.record, &stored.version.0, (self.now)());
+                self.lock()
+                    .set_record(node, &stored.record, &stored.version.0, (self.now)());
                 true
             }
             Ok(None) => {
@@ -308,7 +323,10 @@ fn count(counter: &AtomicU64) {
 /// The time now, for people.
 fn stamp() -> String {
     let now = OffsetDateTime::now_utc();
-    now.replace_nanosecond(0).unwrap_or(now).format(&Rfc3339).unwrap_or_default()
+    now.replace_nanosecond(0)
+        .unwrap_or(now)
+        .format(&Rfc3339)
+        .unwrap_or_default()
 }
 
 /// Gives a reservation back unless it was recorded.
@@ -321,8 +339,9 @@ impl Drop for GivesBack<'_> {
     fn drop(&mut self) {
         if let Some(uid) = self.uid.take() {
             let mut ledger = self.recorder.lock();
-            ledger.end_await(uid);
             ledger.release(uid);
+            // What was moved for it goes back.
+            ledger.end_await(uid);
         }
     }
 }

@@ -119,7 +119,12 @@ impl State {
         stored
     }
 
-    fn write(&mut self, node: &str, record: &NodeRecord, over: Option<&Version>) -> Result<Stored, WriteError> {
+    fn write(
+        &mut self,
+        node: &str,
+        record: &NodeRecord,
+        over: Option<&Version>,
+    ) -> Result<Stored, WriteError> {
         if self.records.get(node).map(|stored| &stored.version) != over {
             return Err(conflict(node));
         }
@@ -137,7 +142,9 @@ impl State {
 }
 
 fn conflict(node: &str) -> WriteError {
-    WriteError::Conflict { node: node.to_owned() }
+    WriteError::Conflict {
+        node: node.to_owned(),
+    }
 }
 
 fn unknown(node: &str) -> WriteError {

@@ -64,18 +64,46 @@ async fn a_write_replaces_the_version_that_it_names_and_no_other(store: &dyn Sto
     assert_eq!(store.read(node).await.unwrap(), None);
     let first = store.write(node, &record("a"), None).await.unwrap();
     let is_conflict = |result: Result<_, WriteError>| matches!(result, Err(WriteError::Conflict { .. }));
-    assert!(is_conflict(store.write(node, &record("b"), None).await.map(drop)), "there is one already");
+    assert!(
+        is_conflict(store.write(node, &record("b"), None).await.map(drop)),
+        "there is one already"
+    );
     assert_eq!(store.read(node).await.unwrap().as_ref(), Some(&first));
-    let second = store.write(node, &record("b"), Some(&first.version)).await.unwrap();
+    let second = store
+        .write(node, &record("b"), Some(&first.version))
+        .await
+        .unwrap();
     assert_ne!(first.version, second.version);
-    assert!(is_conflict(store.write(node, &record("c"), Some(&first.version)).await.map(drop)), "an old version");
-    assert!(is_conflict(store.remove(node, &first.version).await), "an old version");
+    assert!(
+        is_conflict(
+            store
+                .write(node, &record("c"), Some(&first.version))
+                .await
+                .map(drop)
+        ),
+        "an old version"
+    );
+    assert!(
+        is_conflict(store.remove(node, &first.version).await),
+        "an old version"
+    );
     assert_eq!(store.read(node).await.unwrap().as_ref(), Some(&second));
     store.remove(node, &second.version).await.unwrap();
     assert_eq!(store.read(node).await.unwrap(), None);
-    assert!(is_conflict(store.write(node, &record("d"), Some(&second.version)).await.map(drop)), "it is gone");
+    assert!(
+        is_conflict(
+            store
+                .write(node, &record("d"), Some(&second.version))
+                .await
+                .map(drop)
+        ),
+        "it is gone"
+    );
     let again = store.write(node, &record("e"), None).await.unwrap();
-    assert!(again.version != first.version && again.version != second.version, "no version comes again");
+    assert!(
+        again.version != first.version && again.version != second.version,
+        "no version comes again"
+    );
     store.remove(node, &again.version).await.unwrap();
 }
 
@@ -166,7 +194,10 @@ async fn replicas_never_give_a_place_away_twice(store: Arc<dyn Store>) {
         async move {
             let until = Instant::now() + Duration::from_secs(20);
             let uid = format!("suite-{index}");
-            (uid.clone(), decider.decide(create(&uid, "0.28"), &NoSources, until).await)
+            (
+                uid.clone(),
+                decider.decide(create(&uid, "0.28"), &NoSources, until).await,
+            )
         }
     });
     let mut admitted: Vec<String> = Vec::new();
@@ -174,7 +205,12 @@ async fn replicas_never_give_a_place_away_twice(store: Arc<dyn Store>) {
         if decision.verdict.admit {
             admitted.push(uid);
         } else {
-            assert_eq!(decision.verdict.findings[0].code, Code::Vg201, "{:?}", decision.verdict.findings);
+            assert_eq!(
+                decision.verdict.findings[0].code,
+                Code::Vg201,
+                "{:?}",
+                decision.verdict.findings
+            );
         }
     }
     let mut recorded: Vec<String> = Vec::new();

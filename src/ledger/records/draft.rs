@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Kept, Waits, covers, takes};
+use crate::ledger::Ledger;
 use crate::ledger::holder::Holder;
 use crate::ledger::nodes::{Class, NodeEntry};
-use crate::ledger::Ledger;
 use crate::policy::Evidence;
 use crate::record::{DeviceRecord, Entry, NodeRecord, Taken};
 
@@ -76,7 +76,7 @@ impl Ledger {
                 let known = self.records.entry(node, &holder.uid);
                 draft.changed |= known.is_none_or(|known| !is_same(known, &new, holder.seen));
                 draft.added += usize::from(known.is_none() && !holder.seen);
-                adds |= self.adds(holder, &new, known);
+                adds |= self.adds(holder, node, &new, known);
                 written.insert(&holder.uid);
                 draft.put(new, holder.seen);
             }
@@ -86,7 +86,10 @@ impl Ledger {
         let stored = folded.into_iter().flat_map(|folded| &folded.entries);
         for (uid, kept) in stored.filter(|(uid, _)| !written.contains(&***uid)) {
             let is_held_here = self.records.place_of(uid).is_some_and(|top| **top == *node);
-            let holder = self.holders.get(uid).filter(|_| is_held_here && !self.records.is_gone(uid));
+            let holder = self
+                .holders
+                .get(uid)
+                .filter(|_| is_held_here && !self.records.is_gone(uid));
             let Some(holder) = holder else {
                 draft.changed = true;
                 continue;
@@ -153,12 +156,21 @@ impl Ledger {
     pub fn undo_moves(&mut self, node: &str) {
         let of_record = self.records.uids(node).cloned();
         let mut uids: BTreeSet<Arc<str>> = of_record.collect();
-        uids.extend(self.nodes.get(node).into_iter().flat_map(|entry| entry.accounted.clone()));
+        uids.extend(
+            self.nodes
+                .get(node)
+                .into_iter()
+                .flat_map(|entry| entry.accounted.clone()),
+        );
         for uid in uids {
             let Some(holder) = self.holders.get(&uid).filter(|holder| holder.movable()) else {
                 continue;
             };
-            let at = self.records.place_of(&uid).filter(|at| holder.place.as_ref() != Some(at)).cloned();
+            let at = self
+                .records
+                .place_of(&uid)
+                .filter(|at| holder.place.as_ref() != Some(at))
+                .cloned();
             if let Some(at) = at.filter(|at| self.may_stand(&uid, at)) {
                 self.account(&uid, &at);
             }
@@ -167,28 +179,35 @@ impl Ledger {
 
     /// Whether an entry takes more of a node than its record says, by our decision: what is bound there is not asked, and
     /// a policy that only warns lets everything through.
-    fn adds(&self, holder: &Holder, new: &Entry, known: Option<&Kept>) -> bool {
-        let is_held_here = self.records.place_of(&holder.uid).is_some_and(|top| {
-            known.is_some() && holder.place.as_ref() == Some(top)
-        });
+    fn adds(&self, holder: &Holder, node: &str, new: &Entry, known: Option<&Kept>) -> bool {
+        let is_held_here = self
+            .records
+            .place_of(&holder.uid)
+            .is_some_and(|top| known.is_some() && holder.place.as_ref() == Some(top));
         let is_more = !is_held_here
             || known.is_none_or(|known| {
                 !covers(&known.takes, &new.takes)
                     || !covers(&known.raised, &new.raised) && !covers(&known.takes, &new.raised)
             });
-        let is_ours = holder.node.is_none() || holder.raise.is_some();
+        let is_ours = holder.node.as_deref() != Some(node) || holder.raise.is_some();
         is_more && is_ours && self.awaiting.get(&holder.uid) != Some(&Waits::Stays)
     }
 
     /// Whether all who are counted on a node fit there beside others whom its record has to hold still.
     fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
-        let Some(entry) = self.nodes.get(node) else { return true };
+        let Some(entry) = self.nodes.get(node) else {
+            return true;
+        };
         let Some(class) = self.nodes.class(entry.class) else {
             return true;
         };
         let mut loads = entry.loads.clone();
         for (_, kept) in others {
-            let takes = if kept.raised.is_empty() { &kept.takes } else { &kept.raised };
+            let takes = if kept.raised.is_empty() {
+                &kept.takes
+            } else {
+                &kept.raised
+            };
             for (load, standing) in loads.iter_mut().zip(super::standings(takes, &class.pools, &[])) {
                 load.add(&standing);
             }
@@ -201,11 +220,17 @@ impl Ledger {
     /// Whether the record of the node where a pod is counted says so, as far as any has to.
     #[must_use]
     pub fn is_recorded(&self, uid: &str) -> bool {
-        let Some(holder) = self.holders.get(uid) else { return true };
+        let Some(holder) = self.holders.get(uid) else {
+            return true;
+        };
         let Some(place) = holder.place.as_deref() else {
             return true;
         };
-        let Some(class) = self.nodes.get(place).and_then(|entry| self.nodes.class(entry.class)) else {
+        let Some(class) = self
+            .nodes
+            .get(place)
+            .and_then(|entry| self.nodes.class(entry.class))
+        else {
             return true;
         };
         let Some(new) = self.entry_of(holder, place, class, "") else {

@@ -18,13 +18,20 @@ impl Ledger {
     pub fn set_record(&mut self, node: &str, record: &NodeRecord, version: &str, now: Moment) {
         let node: Arc<str> = Arc::from(node);
         let known = self.records.nodes.get(&node);
-        if known.and_then(|known| known.version.as_deref()).is_some_and(|known| is_as_new(known, version)) {
+        if known
+            .and_then(|known| known.version.as_deref())
+            .is_some_and(|known| is_as_new(known, version))
+        {
             return;
         }
         self.records.shared = true;
         let mut entries = kept(&node, record, now);
         for (uid, kept) in &mut entries {
-            if let Some(known) = self.records.entry(&node, uid).filter(|known| known.raised == kept.raised) {
+            if let Some(known) = self
+                .records
+                .entry(&node, uid)
+                .filter(|known| known.raised == kept.raised)
+            {
                 kept.raised_since = known.raised_since;
             }
         }
@@ -41,7 +48,8 @@ impl Ledger {
                 self.follow(uid, None, now, &mut places);
             }
         }
-        let by_key: BTreeMap<Arc<str>, &Entry> = record.entries().map(|entry| (key(&node, entry), entry)).collect();
+        let by_key: BTreeMap<Arc<str>, &Entry> =
+            record.entries().map(|entry| (key(&node, entry), entry)).collect();
         for (uid, entry) in by_key {
             let new = self.records.entry(&node, &uid);
             if says_the_same(new, old.get(&uid)) && self.holders.contains_key(&uid) {
@@ -92,7 +100,10 @@ impl Ledger {
     /// hand takes the record of a node away that holds somebody.
     pub fn remove_record(&mut self, node: &str, version: &str) {
         if let Some(folded) = self.records.nodes.get_mut(node)
-            && folded.version.as_deref().is_some_and(|known| known == version || !is_as_new(known, version))
+            && folded
+                .version
+                .as_deref()
+                .is_some_and(|known| known == version || !is_as_new(known, version))
         {
             folded.version = None;
             if folded.entries.is_empty() {
@@ -131,7 +142,11 @@ impl Ledger {
             // Where it is bound is known better here.
             (Some(top), Some(place)) if !is_bound && top != place => {
                 let is_told = told.is_some_and(|(node, _)| node == top);
-                let to = if is_told && self.may_stand(uid, top) { top } else { place };
+                let to = if is_told && self.may_stand(uid, top) {
+                    top
+                } else {
+                    place
+                };
                 Some(to.clone())
             }
             (Some(top), None) if !is_bound && self.may_stand(uid, top) => Some(top.clone()),
@@ -183,7 +198,9 @@ impl Ledger {
     pub(in crate::ledger) fn follow_node(&mut self, name: &str) {
         let uids: Vec<Arc<str>> = self.records.uids(name).cloned().collect();
         for uid in uids {
-            let Some(holder) = self.holders.get(&uid) else { continue };
+            let Some(holder) = self.holders.get(&uid) else {
+                continue;
+            };
             match holder.place.clone() {
                 Some(place) if *place != *name => self.account(&uid, &place),
                 None if holder.foreign => self.lodge(&uid, None),
@@ -204,7 +221,11 @@ impl Ledger {
         else {
             return;
         };
-        let Some(class) = self.nodes.get(place).and_then(|entry| self.nodes.class(entry.class)) else {
+        let Some(class) = self
+            .nodes
+            .get(place)
+            .and_then(|entry| self.nodes.class(entry.class))
+        else {
             return;
         };
         let now = takes(&class.pools, &self.standings_before_raise(holder, class));

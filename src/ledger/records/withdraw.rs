@@ -52,7 +52,10 @@ impl Ledger {
             return;
         };
         // One that was let through although it does not fit (a policy that only warns) gives way to nobody.
-        let yields = holder.place.as_ref().is_none_or(|place| self.fits_beside(uid, place));
+        let yields = holder
+            .place
+            .as_ref()
+            .is_none_or(|place| self.fits_beside(uid, place));
         let waits = if yields { Waits::Yields } else { Waits::Stays };
         self.awaiting.insert(uid.clone(), waits);
     }
@@ -60,6 +63,8 @@ impl Ledger {
     /// A reservation waits no longer, whatever became of it.
     pub fn end_await(&mut self, uid: &str) {
         self.awaiting.remove(uid);
+        self.adopt_places();
+        self.fill_freed();
     }
 
     /// Gives back what waits for its record on a node and does not fit there any more beside what the records say, the
@@ -102,11 +107,19 @@ impl Ledger {
     /// Who is counted on a node and can go: what waits for its record, and unbound pods that a record holds elsewhere;
     /// the latest first.
     fn unrecorded(&self, node: &str) -> Vec<Arc<str>> {
-        let accounted = self.nodes.get(node).into_iter().flat_map(|entry| &entry.accounted);
+        let accounted = self
+            .nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|entry| &entry.accounted);
         let mut found: Vec<(u64, Arc<str>)> = accounted
             .filter_map(|uid| self.holders.get(uid))
             .filter(|holder| {
-                let elsewhere = || self.records.place_of(&holder.uid).is_some_and(|top| **top != *node);
+                let elsewhere = || {
+                    self.records
+                        .place_of(&holder.uid)
+                        .is_some_and(|top| **top != *node)
+                };
                 self.awaiting.contains_key(&holder.uid) && !self.is_recorded(&holder.uid)
                     || holder.movable() && elsewhere()
             })

@@ -38,7 +38,9 @@ impl Recorder {
     /// are taken out once nobody stands in them.
     pub async fn keep_records(&self) -> Round {
         let nodes = self.lock().recorded_nodes();
-        let kept = stream::iter(nodes).map(|node| self.keep_record(node)).buffer_unordered(AT_ONCE);
+        let kept = stream::iter(nodes)
+            .map(|node| self.keep_record(node))
+            .buffer_unordered(AT_ONCE);
         let count = |mut round: Round, kept: Kept| {
             match kept {
                 Kept::AsItWas => {}

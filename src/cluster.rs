@@ -5,6 +5,8 @@
 //! ConfigMaps of the device plugin that policies name --LIST, WATCH--> nodes read again
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
+//! records that replicas share --LIST, WATCH--> watch -> fold -> ledger; a new one <--PUT--- store
+//! Lease --GET, PUT--> leader: which replica does what one is to do
 //! ledger --over budget--> Event on the node
 //! ```
 //!
@@ -17,7 +19,9 @@ mod connect;
 mod facts;
 mod fold;
 mod freshness;
+mod gpu_ledgers;
 mod housekeeping;
+mod leader;
 mod lookup;
 mod metrics;
 mod over_budget;
@@ -38,12 +42,14 @@ use crate::ledger::Moment;
 pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
+pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
+pub use leader::{Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
 use config_maps::FollowedConfigMaps;
-use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
+use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
 
@@ -70,6 +76,8 @@ pub struct Cluster<F> {
     freshness: Arc<Freshness>,
     look_ups: LookUps,
     metrics: Metrics,
+    /// Whether replicas share their records.
+    shares_records: bool,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -84,6 +92,7 @@ impl<F: Facts> Cluster<F> {
         let metrics = Metrics::default();
         let look_ups = LookUps::new(client.clone(), timing.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::default());
+        freshness.does_without(Watched::GpuLedgers);
         Self {
             client,
             facts,
@@ -93,7 +102,16 @@ impl<F: Facts> Cluster<F> {
             freshness,
             look_ups,
             metrics,
+            shares_records: false,
         }
+    }
+
+    /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them.
+    pub fn share_records(&mut self) -> KubernetesStore {
+        self.shares_records = true;
+        self.freshness.needs(Watched::GpuLedgers);
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        KubernetesStore::new(client, metrics, self.timing.record)
     }
 
     /// The look-ups that a review needs. They work at once, before the watches are complete.
@@ -188,6 +206,24 @@ impl<F: Facts> Cluster<F> {
         };
         let task = Box::pin(config_maps.run());
         start(&mut tasks, "watches the device plugin's ConfigMaps", task);
+        if self.shares_records {
+            let records = self.follower(Watched::GpuLedgers);
+            let freshness = Arc::clone(&self.freshness);
+            let mut record_fold = RecordFold::new(
+                Arc::clone(&self.facts),
+                Arc::clone(&self.clock),
+                self.timing.batch,
+            );
+            start(
+                &mut tasks,
+                "watches GpuLedgers",
+                Box::pin(async move {
+                    // A pod of a record that is not seen yet stands on a node that is known by then.
+                    freshness.wait_for(&[Watched::Nodes]).await;
+                    records.follow(&mut record_fold).await;
+                }),
+            );
+        }
 
         let housekeeping = Housekeeping {
             client: self.client.clone(),

@@ -27,6 +27,7 @@ mod mutation;
 mod pod;
 mod survey;
 mod unmodelled;
+mod unrecorded;
 mod verdict;
 mod whole_device;
 mod workload;
@@ -35,6 +36,7 @@ use made::{Made, MadeBefore};
 
 pub use autoscaler::{AutoscalerQuestion, judge_autoscaler};
 pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
+pub use unrecorded::unrecorded;
 pub use verdict::{PlacementRow, Verdict};
 
 /// What the API server is doing to the object.

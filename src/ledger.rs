@@ -23,14 +23,19 @@ mod history;
 mod holder;
 pub(crate) mod nodes;
 mod observed;
+mod records;
 mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
 mod settle;
+mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
+pub use records::{Awaited, Draft, Extent, Next};
+use records::{Records, Waits};
 pub use reservation::{Reservation, Stale};
+pub use totals::Totals;
 
 /// Milliseconds of a clock that only goes forward, told by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +70,14 @@ pub struct Ledger {
     claimants: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
+    /// What the records of nodes say, which all replicas read and write.
+    records: Records,
+    /// Reservations of this process that wait for their record.
+    awaiting: BTreeMap<Arc<str>, Waits>,
+    /// Unbound pods that are counted on another node than the one whose record holds them.
+    strayed: BTreeSet<Arc<str>>,
+    /// The demand of a pod of which only its record tells.
+    nothing: Arc<Demand>,
     order: u64,
 }
 
@@ -88,6 +101,10 @@ impl Ledger {
             dra: Dra::default(),
             claimants: BTreeMap::new(),
             bare: BTreeMap::new(),
+            records: Records::default(),
+            awaiting: BTreeMap::new(),
+            strayed: BTreeSet::new(),
+            nothing: Arc::default(),
             order: 0,
         }
     }
@@ -230,6 +247,7 @@ impl Ledger {
         for (_, uid) in guests {
             self.lodge(&uid, Some(&name));
         }
+        self.follow_node(&name);
         self.settle(&name);
         self.freed(&name);
         self.fill_freed();
@@ -259,6 +277,7 @@ impl Ledger {
         for (_, uid) in here {
             self.lodge(&uid, None);
         }
+        self.follow_node(name);
         self.fill_freed();
     }
 
@@ -292,14 +311,22 @@ impl Ledger {
         }
         // Where it was accounted; taking it out forgets that.
         let was = self.holders.get(&uid).and_then(|holder| holder.place.clone());
+        self.records.back(&uid);
         let previous = self.take_out(&uid);
+        // Who was known by a record alone, or known to be gone, stands where the record says.
+        let recorded_at = match &previous {
+            Some(holder) if !holder.foreign => None,
+            _ => self.records.place_of(&uid).cloned(),
+        };
+        let was = was.or_else(|| recorded_at.clone());
         let node: Option<Arc<str>> = pod
             .spec
             .node_name
             .as_deref()
             .filter(|name| !name.is_empty())
             .map(Arc::from);
-        let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
+        let admitted_here =
+            recorded_at.is_some() || previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
         let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
         let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
@@ -327,6 +354,12 @@ impl Ledger {
             // Once bound, the pod's own nodeName says where it went, not where it could have gone.
             constraints: match (&node, admitted_here) {
                 (None, _) => Some(constraints(pod)),
+                // It was recorded for another node, so it was the scheduler that chose this one.
+                (Some(node), _) if recorded_at.as_ref().is_some_and(|at| at != node) => {
+                    let mut spec = constraints(pod);
+                    Arc::make_mut(&mut spec).node_name = None;
+                    Some(spec)
+                }
                 (Some(_), true) => previous.as_ref().and_then(|holder| holder.constraints.clone()),
                 (Some(_), false) => None,
             },
@@ -337,6 +370,7 @@ impl Ledger {
             claims,
             made,
             seen: true,
+            foreign: false,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             admitted_here,
             since: previous.as_ref().map_or(Moment(0), |holder| holder.since),
@@ -376,11 +410,13 @@ impl Ledger {
                 }
             }
         }
+        self.lower_what_was_seen(&uid);
         self.fill_freed();
     }
 
     /// A pod is gone.
     pub fn remove_pod(&mut self, uid: &str) {
+        self.records.gone(&Arc::from(uid));
         let Some(holder) = self.take_out(uid) else { return };
         if let Some(node) = holder.node {
             if !self.bound.contains_key(&node) {
@@ -465,21 +501,58 @@ impl Ledger {
 
     /// What a holder takes on the nodes of one kind: the larger of what it was admitted with and what is read now.
     pub(crate) fn standings(&self, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
-        let labels = self.namespace_labels(&holder.namespace);
-        let now = self
-            .weigh(&holder.demand, &labels, &holder.labels, class)
-            .standings;
+        let before = self.standings_before_raise(holder, class);
         let raise = holder.raise.as_ref().map(|(demand, _)| demand);
-        let others = holder.recorded.iter().chain(raise);
-        others
-            .filter(|other| !Arc::ptr_eq(other, &holder.demand))
-            .fold(now, |most, other| {
-                let then = self.weigh(other, &labels, &holder.labels, class).standings;
-                most.into_iter()
-                    .zip(then)
-                    .map(|(most, then)| most.at_least(then))
-                    .collect()
+        let raised = match raise.filter(|demand| !Arc::ptr_eq(demand, &holder.demand)) {
+            Some(demand) => at_least(before, self.weigh_for(demand, holder, class)),
+            None => before,
+        };
+        self.no_less_than_recorded(raised, holder, class, true)
+    }
+
+    /// The same without what an UPDATE that was not seen makes of it.
+    fn standings_before_raise(&self, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
+        if holder.foreign {
+            let nothing = vec![Standing::default(); class.pools.len()];
+            return self.no_less_than_recorded(nothing, holder, class, false);
+        }
+        let now = self.weigh_for(&holder.demand, holder, class);
+        let other = holder.recorded.as_ref();
+        let most = match other.filter(|other| !Arc::ptr_eq(other, &holder.demand)) {
+            Some(other) => at_least(now, self.weigh_for(other, holder, class)),
+            None => now,
+        };
+        self.no_less_than_recorded(most, holder, class, false)
+    }
+
+    fn weigh_for(&self, demand: &Demand, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
+        let labels = self.namespace_labels(&holder.namespace);
+        self.weigh(demand, &labels, &holder.labels, class).standings
+    }
+
+    /// Standings of a holder on nodes of the kind for which its record was written: no less than that says.
+    fn no_less_than_recorded(
+        &self,
+        now: Vec<Standing>,
+        holder: &Holder,
+        class: &nodes::Class,
+        raised: bool,
+    ) -> Vec<Standing> {
+        let is_of_class = |node: &Arc<str>| {
+            let entry = self.nodes.get(node);
+            entry.is_some_and(|entry| {
+                self.nodes
+                    .class(entry.class)
+                    .is_some_and(|of| std::ptr::eq(of, class))
             })
+        };
+        if !self.records.place_of(&holder.uid).is_some_and(is_of_class) {
+            return now;
+        }
+        match self.records.floor(&holder.uid, &class.pools, &now, raised) {
+            Some(floor) => at_least(now, floor),
+            None => now,
+        }
     }
 
     /// The same on a certain node: with the devices on which the holder was seen, where it runs there.
@@ -548,7 +621,8 @@ impl Ledger {
 
     /// Accounts a holder on a node; nothing where the node is unknown.
     fn account(&mut self, uid: &Arc<str>, node: &str) {
-        let Some(holder) = self.holders.get(uid).filter(|holder| holder.demand.takes_part()) else {
+        let takes_part = |holder: &&Holder| holder.demand.takes_part() || holder.foreign;
+        let Some(holder) = self.holders.get(uid).filter(takes_part) else {
             return;
         };
         let Some(class) = self
@@ -574,6 +648,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+            if holder.movable() && self.records.place_of(uid).is_some_and(|at| **at != *node) {
+                self.strayed.insert(uid.clone());
+            }
         }
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));
@@ -608,6 +685,12 @@ impl Ledger {
         self.freed(&place);
         Some(place)
     }
+}
+
+/// Pool by pool the larger of both.
+fn at_least(most: Vec<Standing>, then: Vec<Standing>) -> Vec<Standing> {
+    let both = most.into_iter().zip(then);
+    both.map(|(most, then)| most.at_least(then)).collect()
 }
 
 /// Takes an entry out of a set of a map, and the set with its last entry.

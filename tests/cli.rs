@@ -128,7 +128,15 @@ fn unusable(args: &[&str], texts: &[&str]) {
 
 #[test]
 fn every_command_has_help_and_the_version_is_printed() {
-    for command in ["serve", "check", "explain", "top", "certs", "webhook-config"] {
+    for command in [
+        "serve",
+        "check",
+        "explain",
+        "top",
+        "certs",
+        "webhook-config",
+        "crds",
+    ] {
         let output = run(&[command, "--help"]);
         assert_eq!(code(&output), 0);
         assert!(stdout(&output).contains("Usage: vramgate"), "{command}");
@@ -612,6 +620,30 @@ fn certificates_are_written_once_and_the_registrations_name_them() {
         &["does not exist"],
     );
     assert_eq!(code(&run(&["webhook-config", "--ca", &ca])), 2);
+}
+
+#[test]
+fn crds_prints_the_definition_of_the_ledger() {
+    let text = stdout(&run(&["crds"]));
+    assert!(
+        text.starts_with("apiVersion: apiextensions.k8s.io/v1\n")
+            && text.contains("name: gpuledgers.vramgate.io"),
+        "{text}"
+    );
+    let list: Value = serde_json::from_str(&stdout(&run(&["crds", "-o", "json"]))).unwrap();
+    assert_eq!(list["items"][0]["metadata"]["name"], "gpuledgers.vramgate.io");
+    assert_eq!(list["items"][0]["spec"]["scope"], "Cluster");
+    unusable(
+        &[
+            "serve",
+            "--ledger",
+            "cluster",
+            "--cluster-state",
+            "examples/cluster.yaml",
+        ],
+        &["--ledger cluster", "--kubeconfig"],
+    );
+    assert_eq!(code(&run(&["serve", "--ledger", "shared"])), 2);
 }
 
 #[test]

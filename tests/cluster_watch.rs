@@ -11,6 +11,7 @@
 #![allow(missing_docs, reason = "a test is no library")]
 
 #[path = "cluster_watch/api_server.rs"]
+#[allow(dead_code, reason = "some of it is for tests/gpu_ledgers.rs")]
 mod api_server;
 #[path = "cluster_watch/recorder.rs"]
 mod recorder;
@@ -72,7 +73,7 @@ impl Running {
 
     async fn start_with(api: ApiServer, timing: Timing, reader: Arc<dyn Reader>) -> Self {
         let facts = Arc::new(Mutex::new(Recorder::default()));
-        let client = client(&api).await;
+        let client = api.client().await;
         let clock = Arc::new(|| Moment(1_000_000));
         let cluster = Cluster::new(client, Arc::clone(&facts), reader, clock, timing);
         let (freshness, look_ups) = (cluster.freshness(), cluster.look_ups());
@@ -154,19 +155,6 @@ async fn until(what: &str, mut is: impl FnMut() -> bool, now: impl Fn() -> Strin
         );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-async fn client(api: &ApiServer) -> kube::Client {
-    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": api.url()}}],
-        "users": [{"name": "it", "user": {}}]});
-    let port = api.url().rsplit(':').next().unwrap().to_owned();
-    let path = std::env::temp_dir().join(format!("vramgate-watch-test-{}-{port}", std::process::id()));
-    std::fs::write(&path, text.to_string()).unwrap();
-    let client = connect(Some(&path)).await.unwrap();
-    std::fs::remove_file(path).unwrap();
-    client
 }
 
 fn gpu_pod(name: &str) -> Value {
@@ -1085,7 +1073,7 @@ async fn a_task_that_breaks_down_is_told_to_the_caller() {
         breaks_at: Some("uid-a".to_owned()),
         ..Recorder::default()
     }));
-    let client = client(&api).await;
+    let client = api.client().await;
     let cluster = Cluster::new(client, facts, Arc::new(ByLabel), Arc::new(|| Moment(0)), timing());
     let stopped = tokio::time::timeout(Duration::from_secs(5), cluster.run())
         .await

@@ -957,6 +957,32 @@ fn proposals_cost_no_joint_search_each() {
 }
 
 #[test]
+fn a_place_that_no_record_holds_is_told_with_the_reason() {
+    let mut cluster = Cluster::new();
+    cluster.gpu_node("n1", "NVIDIA-L40S", L40S, 1, 4);
+    let text = |cluster: &mut Cluster, why: &str| {
+        let prepared = cluster.prepared(&pod("p", "0.30"));
+        let verdict = vramgate::decision::unrecorded(&prepared, &cluster.ledger, "n1", why);
+        assert!(!verdict.admit && verdict.reservation.is_none());
+        message::refusal(&verdict)
+    };
+    golden(
+        "vg902-not-recorded",
+        &text(&mut cluster, "the store did not answer in time"),
+    );
+    let long = text(
+        &mut cluster,
+        &"the API server said something very long; ".repeat(20),
+    );
+    assert!(
+        long.lines()
+            .next()
+            .is_some_and(|line| line.len() < 256 && line.ends_with("try again")),
+        "{long}"
+    );
+}
+
+#[test]
 fn a_namespace_cannot_fill_the_ledger_with_pods_that_are_never_stored() {
     let mut cluster = Cluster::new();
     for index in 0..130 {

@@ -9,6 +9,8 @@ use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, Res
 use crate::engine::{self, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::ConfigMapName;
+use crate::record::NodeRecord;
+use crate::store::Version;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
@@ -59,6 +61,15 @@ pub trait Facts: Send + 'static {
     fn set_claim_template(&mut self, _template: ResourceClaimTemplate) {}
     /// A ResourceClaimTemplate is gone.
     fn remove_claim_template(&mut self, _namespace: &str, _name: &str) {}
+    /// The record of a node, as all replicas see it in this version. One that is older than what is known already, by a
+    /// write of this process for instance, takes nothing back.
+    fn set_record(&mut self, _node: &str, _record: &NodeRecord, _version: &Version, _now: Moment) {}
+    /// A node's record is gone, whose last version this was.
+    fn remove_record(&mut self, _node: &str, _version: &Version) {}
+    /// The records that are known, with their versions.
+    fn record_versions(&self) -> Vec<(Box<str>, Version)> {
+        Vec::new()
+    }
     /// Reservations older than `before`.
     fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
@@ -122,6 +133,23 @@ impl Facts for Ledger {
 
     fn remove_claim_template(&mut self, namespace: &str, name: &str) {
         Ledger::remove_claim_template(self, namespace, name);
+    }
+
+    fn set_record(&mut self, node: &str, record: &NodeRecord, version: &Version, now: Moment) {
+        Ledger::set_record(self, node, record, &version.0, now);
+    }
+
+    fn remove_record(&mut self, node: &str, version: &Version) {
+        Ledger::remove_record(self, node, &version.0);
+    }
+
+    fn record_versions(&self) -> Vec<(Box<str>, Version)> {
+        let nodes = self.recorded_nodes().into_iter();
+        let versions = nodes.filter_map(|node| {
+            let version = self.record_version(&node)?.to_owned();
+            Some((Box::from(&*node), Version(version)))
+        });
+        versions.collect()
     }
 
     fn stale(&self, before: Moment) -> Vec<Stale> {

@@ -8,13 +8,14 @@ use serde_json::{Value, json};
 
 use super::room::Load;
 use super::search::Ask;
-use super::{Ledger, Moment};
+use super::{Extent, Ledger, Moment};
 use crate::decision::{Operation, Question, judge, prepare};
 use crate::device::catalogue::Catalogue;
 use crate::device::inventory;
 use crate::engine::NoSources;
 use crate::placement::candidates::{Fit, node_matches};
 use crate::policy::{MissingFacts, PolicySet, file};
+use crate::record::{Entry, NodeRecord, Taken};
 use crate::units::Share;
 use crate::workload::Workload;
 
@@ -115,7 +116,7 @@ impl Ledger {
                     .nodes
                     .get(place)
                     .unwrap_or_else(|| panic!("{} stands on {place}", holder.uid));
-                if holder.node.as_ref() != Some(place) {
+                if holder.node.as_ref() != Some(place) && !holder.foreign {
                     let spec = holder
                         .constraints
                         .as_ref()
@@ -128,6 +129,16 @@ impl Ledger {
                 assert!(
                     holder.place.is_some(),
                     "{} is bound to {node} and counts nowhere",
+                    holder.uid
+                );
+            }
+            if holder.foreign {
+                let at = self.records.place_of(&holder.uid);
+                let at = at.filter(|at| self.nodes.get(at).is_some());
+                assert_eq!(
+                    holder.place.as_ref(),
+                    at,
+                    "{} is where its record says",
                     holder.uid
                 );
             }
@@ -165,6 +176,13 @@ enum Step {
     Policies(usize),
     Namespace(bool),
     Raises,
+    /// A record is read: entries of pods that are known and of some that are not.
+    Record(usize, Vec<(usize, u64, u32)>),
+    RecordGone(usize),
+    /// What is to be written is stored.
+    Written(usize),
+    /// What waits for a record and does not fit is given back, and moves that no record has are undone.
+    Withdraw(usize),
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -185,6 +203,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0_usize..6).prop_map(Step::Policies),
         1 => any::<bool>().prop_map(Step::Namespace),
         1 => Just(Step::Raises),
+        5 => (0..NODES.len(), prop::collection::vec((index(), 0_u64..700_000, 0_u32..3), 0..4))
+            .prop_map(|(node, entries)| Step::Record(node, entries)),
+        1 => (0..NODES.len()).prop_map(Step::RecordGone),
+        4 => (0..NODES.len()).prop_map(Step::Written),
+        2 => (0..NODES.len()).prop_map(Step::Withdraw),
     ]
 }
 
@@ -265,6 +288,7 @@ struct Run {
     ledger: Ledger,
     pods: Vec<Value>,
     count: u64,
+    version: u64,
 }
 
 impl Run {
@@ -277,6 +301,7 @@ impl Run {
             ledger,
             pods: Vec::new(),
             count: 0,
+            version: 0,
         }
     }
 
@@ -295,7 +320,11 @@ impl Run {
         let mut verdict = judge(&prepared, &self.ledger);
         self.count += 1;
         if let Some(reservation) = verdict.reservation.take() {
+            let uid = reservation.uid.clone();
             self.ledger.commit(reservation, Moment(self.count));
+            if self.count.is_multiple_of(3) {
+                self.ledger.await_record(&uid);
+            }
         }
         verdict.admit
     }
@@ -379,6 +408,60 @@ impl Run {
                 self.ledger.set_namespace("team", labels.into_iter().collect());
             }
             Step::Raises => self.ledger.end_raises(Moment(self.count.saturating_sub(2))),
+            Step::Record(index, entries) => {
+                let entry = |(pod, ppm, moves): &(usize, u64, u32)| Entry {
+                    uid: pick(*pod)
+                        .filter(|_| moves % 2 == 0)
+                        .and_then(|pod| self.pods[pod]["metadata"]["uid"].as_str().map(str::to_owned))
+                        .unwrap_or_else(|| format!("foreign-{pod}")),
+                    namespace: "team".to_owned(),
+                    name: format!("foreign-{pod}"),
+                    moves: *moves,
+                    takes: vec![Taken {
+                        resource: "nvidia.com/gpu".to_owned(),
+                        slots: 1,
+                        shares_ppm: vec![*ppm],
+                        ..Taken::default()
+                    }],
+                    ..Entry::default()
+                };
+                let record = NodeRecord {
+                    reservations: entries.iter().map(entry).collect(),
+                    ..NodeRecord::default()
+                };
+                self.version += 1;
+                let version = self.version.to_string();
+                self.ledger
+                    .set_record(NODES[*index], &record, &version, Moment(self.count));
+            }
+            Step::RecordGone(index) => {
+                self.version += 1;
+                self.ledger
+                    .remove_record(NODES[*index], &self.version.to_string());
+            }
+            Step::Written(index) => {
+                for extent in [Extent::Additions, Extent::Exact] {
+                    let Some(draft) = self.ledger.draft(NODES[*index], extent, "now") else {
+                        continue;
+                    };
+                    if extent == Extent::Exact && !draft.first.is_empty() {
+                        continue;
+                    }
+                    self.version += 1;
+                    let version = self.version.to_string();
+                    self.ledger
+                        .set_record(NODES[*index], &draft.record, &version, Moment(self.count));
+                    let again = self.ledger.draft(NODES[*index], extent, "later");
+                    // Its own entries may have made places move.
+                    if let Some(again) = again.filter(|again| again.record == draft.record) {
+                        assert!(!again.changed, "what was written is what is to be written");
+                    }
+                }
+            }
+            Step::Withdraw(index) => {
+                self.ledger.withdraw(NODES[*index]);
+                self.ledger.undo_moves(NODES[*index]);
+            }
             Step::Policies(choice) => self.ledger.set_policies(policies(*choice)),
         }
     }

@@ -299,7 +299,7 @@ impl Ledger {
             .accounted
             .iter()
             .filter_map(|uid| self.holder(uid))
-            .filter(|holder| holder.movable())
+            .filter(|holder| holder.movable() || holder.foreign)
             .map(|holder| (holder, Cow::Borrowed(&*holder.standings)));
         bound.chain(tentative).collect()
     }

@@ -42,9 +42,11 @@ pub(crate) struct Holder {
     pub(crate) made: BTreeMap<Arc<str>, Arc<str>>,
     /// Whether the API server has shown it.
     pub(crate) seen: bool,
+    /// Whether only a record tells of it: another replica admitted it.
+    pub(crate) foreign: bool,
     /// Whether it is being deleted. It holds its memory until it is gone.
     pub(crate) terminating: bool,
-    /// Whether this process admitted it.
+    /// Whether this process admitted it, or another replica of it.
     pub(crate) admitted_here: bool,
     /// When it was admitted.
     pub(crate) since: Moment,

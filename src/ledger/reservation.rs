@@ -56,6 +56,7 @@ impl Ledger {
             .collect();
         for other in replaced {
             self.take_out(&other);
+            self.records.gone(&other);
         }
         for (moved, to) in &reservation.moves {
             self.account(moved, to);
@@ -89,6 +90,7 @@ impl Ledger {
 
     pub(super) fn reserve(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
         let previous = self.take_out(uid);
+        self.records.back(uid);
         self.order += 1;
         self.put_in(Holder {
             uid: uid.clone(),
@@ -107,6 +109,7 @@ impl Ledger {
             standings: Vec::new(),
             observed: Vec::new(),
             seen: false,
+            foreign: false,
             terminating: false,
             admitted_here: true,
             since: now,
@@ -134,6 +137,8 @@ impl Ledger {
         for uid in over {
             self.end_raise(&uid);
         }
+        self.end_recorded_raises(before);
+        self.adopt_places();
         self.fill_freed();
     }
 
@@ -141,6 +146,7 @@ impl Ledger {
         self.raised.remove(uid);
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.raise = None;
+            self.records.lower(uid);
             self.account_again(uid);
         }
     }
@@ -162,7 +168,9 @@ impl Ledger {
     pub fn release(&mut self, uid: &str) {
         match self.holders.get(uid) {
             Some(holder) if !holder.seen => {
-                self.take_out(uid);
+                let uid = holder.uid.clone();
+                self.take_out(&uid);
+                self.records.gone(&uid);
             }
             Some(holder) if holder.raise.is_some() => self.end_raise(&holder.uid.clone()),
             _ => return,

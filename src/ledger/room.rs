@@ -241,6 +241,16 @@ impl Load {
         self.shares.is_empty() && self.beside == Share::ZERO && !self.observed.is_empty()
     }
 
+    /// The sum of all shares; one that is taken of every device counts as often as there are devices.
+    pub(crate) fn sum(&self, devices: u64) -> Share {
+        let anywhere: Share = self.shares.iter().copied().sum();
+        let seen: Share = self.observed.values().map(|there| there.taken.share).sum();
+        anywhere
+            .plus(seen)
+            .plus(self.beside)
+            .plus(self.everywhere.times(devices))
+    }
+
     /// The sum of the shares that may come together on one device.
     pub(crate) fn together(&self, pool: &Pool, policy: &DevicePolicy) -> Share {
         self.together_beside(pool, policy, More::NONE)

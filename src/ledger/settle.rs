@@ -30,6 +30,13 @@ impl Ledger {
     /// Puts a holder that is accounted nowhere on `first` if it fits there; else where it can be: an unbound one on any
     /// node that takes it, a bound one on its own.
     pub(super) fn lodge(&mut self, uid: &Arc<str>, first: Option<&Arc<str>>) {
+        if self.holders.get(uid).is_some_and(|holder| holder.foreign) {
+            // What is known of it is where it was recorded.
+            if let Some(place) = self.records.place_of(uid).cloned() {
+                self.account(uid, &place);
+            }
+            return;
+        }
         if let Some(first) = first.filter(|first| self.takes(uid, first)) {
             self.account(uid, first);
             return;
@@ -99,7 +106,7 @@ impl Ledger {
     }
 
     /// Whether a node takes a holder that is accounted nowhere.
-    fn takes(&self, uid: &str, node: &str) -> bool {
+    pub(super) fn takes(&self, uid: &str, node: &str) -> bool {
         let (Some(holder), Some(entry)) = (self.holders.get(uid), self.nodes.get(node)) else {
             return false;
         };

@@ -9,11 +9,12 @@ use futures::future::BoxFuture;
 use json_patch::PatchOperation;
 
 use super::metrics::Metrics;
+use super::recorder::{Recorder, Settled};
 use crate::admission::Scale;
 use crate::configuration::NodeLabels;
 use crate::decision::{
     AutoscalerQuestion, ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge,
-    judge_autoscaler, judge_configuration, mutate, prepare,
+    judge_autoscaler, judge_configuration, mutate, prepare, unrecorded,
 };
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
@@ -116,7 +117,8 @@ pub struct NamedConfigMaps {
     pub allowed: bool,
 }
 
-/// Decides and reserves. Synchronous: all that takes time was looked up before.
+/// Decides and reserves. What takes time before the decision was looked up; what takes time after it is the record that
+/// replicas share.
 pub trait Decider: Send + Sync + 'static {
     /// What to look up before the decision.
     fn config_maps(&self, question: &Question) -> NamedConfigMaps;
@@ -124,8 +126,15 @@ pub trait Decider: Send + Sync + 'static {
     /// Whether the object asks for a GPU at all, or cannot be read.
     fn concerns_gpus(&self, question: Question) -> bool;
 
-    /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
-    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
+    /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold. Where replicas
+    /// share a ledger, waits until its record holds the reservation, at most `until` then. Whoever drops this in between
+    /// gives the reservation back.
+    fn decide<'a>(
+        &'a self,
+        question: Question,
+        sources: &'a (dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> BoxFuture<'a, Decision>;
 
     /// What the policy changes in a pod that is created.
     fn mutate(&self, _question: Question, _sources: &dyn Sources) -> Vec<PatchOperation> {
@@ -185,14 +194,24 @@ impl Clock {
     }
 }
 
+/// Times that one pod is judged because another replica took its place in between.
+const MOST_JUDGED: u32 = 8;
+
 /// The core's decision over a ledger that others fill.
-#[derive(Debug)]
 pub struct LedgerDecider {
     ledger: Arc<Mutex<Ledger>>,
     /// The ledger's policies as they were last seen, so that reading an object needs no lock. The lock's holder checks
     /// that they are still in force.
     policies: ArcSwap<PolicySet>,
     clock: Clock,
+    /// Where replicas share a ledger.
+    recorder: Option<Arc<Recorder>>,
+}
+
+/// What came of judging once.
+struct Judged {
+    decision: Decision,
+    prepared: Prepared,
 }
 
 impl LedgerDecider {
@@ -204,6 +223,17 @@ impl LedgerDecider {
             ledger,
             policies: ArcSwap::new(policies),
             clock,
+            recorder: None,
+        }
+    }
+
+    /// The same in one of several replicas, whose reservations this recorder brings into the records that they share. It is
+    /// over the same ledger.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self {
+            recorder: Some(recorder),
+            ..self
         }
     }
 
@@ -229,6 +259,83 @@ impl LedgerDecider {
             prepared = prepare(prepared.question().clone(), &policies, sources);
         }
         (prepared, ledger)
+    }
+
+    /// Judges and reserves, in one hold.
+    fn judge_once(&self, question: Question, sources: &dyn Sources) -> Judged {
+        let dry_run = question.dry_run;
+        let (prepared, mut ledger) = self.prepared(question, sources);
+        let mut verdict = judge(&prepared, &ledger);
+        let reservation = if verdict.admit && !dry_run {
+            verdict.reservation.take()
+        } else {
+            None
+        };
+        let mut reserved = None;
+        if let Some(reservation) = reservation {
+            if reservation.uid.is_empty() {
+                // Reservations are kept by UID: two pods without one would be counted as one.
+                verdict.admit = false;
+                verdict.malformed = Some(Malformed {
+                    path: "metadata.uid".to_owned(),
+                    message:
+                        "is missing; the API server gives each pod its UID before it asks for validation"
+                            .to_owned(),
+                });
+            } else {
+                let uid = reservation.uid.clone();
+                ledger.commit(reservation, self.clock.now());
+                if self.recorder.is_some() {
+                    ledger.await_record(&uid);
+                }
+                reserved = Some(uid);
+            }
+        }
+        drop(ledger);
+        Judged {
+            decision: Decision { verdict, reserved },
+            prepared,
+        }
+    }
+
+    /// Waits until a record holds what was reserved. If another replica was faster, the pod is judged again: it may have
+    /// another place, or be refused for want of one.
+    async fn settle(
+        &self,
+        recorder: &Recorder,
+        mut judged: Judged,
+        sources: &(dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> Decision {
+        for _ in 0..MOST_JUDGED {
+            let Some(uid) = judged.decision.reserved.clone() else {
+                return judged.decision;
+            };
+            match recorder.settle(&uid, until).await {
+                Settled::Recorded => return judged.decision,
+                Settled::Withdrawn => {
+                    judged = self.judge_once(judged.prepared.question().clone(), sources);
+                }
+                Settled::Failed { node, reason } => return self.unrecorded(&judged.prepared, &node, &reason),
+            }
+        }
+        if let Some(uid) = &judged.decision.reserved {
+            let mut ledger = self.lock();
+            ledger.release(uid);
+            ledger.end_await(uid);
+        }
+        self.unrecorded(
+            &judged.prepared,
+            "",
+            "other replicas took each place that was found",
+        )
+    }
+
+    fn unrecorded(&self, prepared: &Prepared, node: &str, reason: &str) -> Decision {
+        Decision {
+            verdict: unrecorded(prepared, &self.lock(), node, reason),
+            reserved: None,
+        }
     }
 }
 
@@ -263,39 +370,19 @@ impl Decider for LedgerDecider {
         mutate(&prepared, &ledger)
     }
 
-    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
-        let dry_run = question.dry_run;
-        let (prepared, mut ledger) = self.prepared(question, sources);
-        let mut verdict = judge(&prepared, &ledger);
-        let reservation = if verdict.admit && !dry_run {
-            verdict.reservation.take()
-        } else {
-            None
-        };
-        if reservation
-            .as_ref()
-            .is_some_and(|reservation| reservation.uid.is_empty())
-        {
-            // Reservations are kept by UID: two pods without one would be counted as one.
-            verdict.admit = false;
-            verdict.malformed = Some(Malformed {
-                path: "metadata.uid".to_owned(),
-                message: "is missing; the API server gives each pod its UID before it asks for validation"
-                    .to_owned(),
-            });
-            drop(ledger);
-            return Decision {
-                verdict,
-                reserved: None,
-            };
+    fn decide<'a>(
+        &'a self,
+        question: Question,
+        sources: &'a (dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> BoxFuture<'a, Decision> {
+        let judged = self.judge_once(question, sources);
+        match &self.recorder {
+            Some(recorder) if judged.decision.reserved.is_some() => {
+                Box::pin(self.settle(recorder, judged, sources, until))
+            }
+            _ => Box::pin(std::future::ready(judged.decision)),
         }
-        let reserved = reservation.map(|reservation| {
-            let uid = reservation.uid.clone();
-            ledger.commit(reservation, self.clock.now());
-            uid
-        });
-        drop(ledger);
-        Decision { verdict, reserved }
     }
 
     fn mig_config_maps(&self, node: &NodeLabels) -> Vec<ConfigMapName> {

@@ -31,6 +31,9 @@ pub(super) struct Shared {
     pub(super) settings: Arc<Settings>,
 }
 
+/// What is left of a review's time when a reservation that no record holds yet is given up, to say so.
+const TO_ANSWER: std::time::Duration = std::time::Duration::from_millis(100);
+
 /// An answer and what is counted of it.
 struct Reply {
     bytes: Vec<u8>,
@@ -171,8 +174,11 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
             }
         }
         Endpoint::Validate => {
-            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &mut review)))
-                .catch_unwind();
+            let work = AssertUnwindSafe(tokio::time::timeout_at(
+                deadline,
+                decide(shared, &mut review, deadline),
+            ))
+            .catch_unwind();
             match work.await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(_)) => late(&review),
@@ -221,7 +227,7 @@ async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
 }
 
 /// Look-ups, then the decision. No lock is held at an `await`.
-async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
+async fn decide(shared: &Shared, review: &mut Review<'_>, deadline: tokio::time::Instant) -> Reply {
     let time = shared.settings.look_up_timeout;
     let backend = &shared.backend;
     // Labels are added below: most reviews that are not ours need none.
@@ -257,7 +263,8 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     backend.trim(&question, time).await;
     let sources = backend.sources(&question, time).await;
     let object = question.workload.object.clone();
-    let decision = backend.decider().decide(question, sources.as_ref());
+    let until = deadline.checked_sub(TO_ANSWER).unwrap_or(deadline);
+    let decision = backend.decider().decide(question, sources.as_ref(), until).await;
     let reserved = decision
         .reserved
         .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));

@@ -176,8 +176,7 @@ fn plane_a_policy_that_changes_the_budget_under_load() {
         .denied("1.00 of 0.90", &["VG201"]);
 }
 
-/// Each process counts by itself: what the other admitted it learns from the watch. Creations one after the other are
-/// counted by both; at the same moment, each can give the last places away once.
+/// What one process admits the other counts as well, though it was asked nothing.
 #[test]
 fn plane_two_processes_count_what_the_other_has_stored() {
     let s = Scenario::new("plane-two");

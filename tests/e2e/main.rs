@@ -20,6 +20,7 @@
 mod access;
 mod api;
 mod autoscalers;
+mod balancer;
 mod certificates;
 mod churn;
 mod claims;
@@ -35,6 +36,7 @@ mod outage;
 mod placement;
 mod process;
 mod races;
+mod replicas;
 mod scenario;
 mod time_slicing;
 mod vramgate;

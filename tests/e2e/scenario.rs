@@ -294,6 +294,15 @@ impl Scenario {
             .unwrap_or_default()
     }
 
+    /// How many pods there are, once the API server says so.
+    #[track_caller]
+    pub fn count_stored(&self) -> usize {
+        eventually("the API server lists pods", 30, || {
+            let answer = self.api().get_ok(&self.pods())?;
+            Some(answer.body["items"].as_array()?.len())
+        })
+    }
+
     /// Pods that are Running and not being deleted.
     pub fn running(&self) -> usize {
         let lives = |pod: &&Value| {

@@ -146,6 +146,12 @@ impl Cluster {
         judge(&prepared, &self.ledger)
     }
 
+    /// A CREATE as it is read before it is judged.
+    pub fn prepared(&mut self, object: &Value) -> vramgate::decision::Prepared {
+        let question = self.question(Operation::Create, object, None, false);
+        prepare(question, self.ledger.policies(), &self.maps)
+    }
+
     /// What the mutating call answers to a CREATE.
     pub fn patches(&mut self, object: &Value) -> Vec<PatchOperation> {
         let question = self.question(Operation::Create, object, None, true);

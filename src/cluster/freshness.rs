@@ -34,7 +34,7 @@ pub enum Watched {
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,

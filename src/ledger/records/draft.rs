@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::{Kept, Waits, covers, takes};
 use crate::ledger::Ledger;
+use crate::ledger::history::More;
 use crate::ledger::holder::Holder;
 use crate::ledger::nodes::{Class, NodeEntry};
 use crate::policy::Evidence;
@@ -388,7 +389,7 @@ fn device_records(entry: &NodeEntry, class: &Class) -> Vec<DeviceRecord> {
         devices: pool.devices,
         budget_ppm: policy.budget.ppm(),
         promised_ppm: load.together(pool, policy).ppm(),
-        evidence: match load.grade(pool) {
+        evidence: match load.grade(pool, policy, More::NONE) {
             Evidence::Any => "any",
             Evidence::Spread => "spread",
             Evidence::Observed => "observed",

@@ -23,6 +23,7 @@ mod policies;
 mod serve;
 mod state;
 mod top;
+mod uninstall;
 mod webhook_config;
 
 /// Why a command could not do its work: one line for each thing that is wrong.
@@ -87,6 +88,7 @@ pub fn run() -> ExitCode {
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
+        args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };
     match result {

@@ -5,10 +5,12 @@
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
 //! ledger --over budget--> Event on the node
+//! ledger --number of each node--> advertise --PATCH--> status of the node (the leader alone)
 //! ```
 //!
 //! Objects are decoded into the narrow types of [`crate::workload::pod`], folded at once, and not kept.
 
+pub mod advertise;
 mod backoff;
 mod causes;
 mod connect;
@@ -39,6 +41,7 @@ pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
+use advertise::Advertiser;
 use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
@@ -66,6 +69,7 @@ pub struct Cluster<F> {
     freshness: Arc<Freshness>,
     look_ups: LookUps,
     metrics: Metrics,
+    leader: LeaderReceiver,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -89,7 +93,15 @@ impl<F: Facts> Cluster<F> {
             freshness,
             look_ups,
             metrics,
+            leader: always(),
         }
+    }
+
+    /// Writes to nodes only while `leader` holds `true`; without this it always does.
+    #[must_use]
+    pub fn led_by(mut self, leader: LeaderReceiver) -> Self {
+        self.leader = leader;
+        self
     }
 
     /// The look-ups that a review needs. They work at once, before the watches are complete.
@@ -180,6 +192,20 @@ impl<F: Facts> Cluster<F> {
         };
         start(&mut tasks, "ends old reservations", Box::pin(housekeeping.run()));
 
+        let advertiser = Advertiser {
+            client: self.client.clone(),
+            facts: Arc::clone(&self.facts),
+            freshness: Arc::clone(&self.freshness),
+            leader: self.leader.clone(),
+            metrics: self.metrics.clone(),
+            timing: self.timing.clone(),
+        };
+        start(
+            &mut tasks,
+            "advertises memory on nodes",
+            Box::pin(advertiser.run()),
+        );
+
         let ended = tasks.join_next_with_id().await;
         let (id, reason) = match ended {
             Some(Ok((id, ()))) => (Some(id), "it returned".to_owned()),
@@ -210,6 +236,14 @@ impl<F: Facts> Cluster<F> {
         let mut fold: ResourceFold<F, R> = ResourceFold::new(Arc::clone(&self.facts));
         Box::pin(async move { follower.follow(&mut fold).await })
     }
+}
+
+/// Whether this process is the leader among its replicas.
+pub type LeaderReceiver = tokio::sync::watch::Receiver<bool>;
+
+/// One process alone leads.
+fn always() -> LeaderReceiver {
+    tokio::sync::watch::channel(true).1
 }
 
 type Task = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;

@@ -39,6 +39,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
         }
     };
     let mut ledger = Ledger::new(policies);
+    ledger.assume_advertised();
     snapshot.fill(&mut ledger);
     let mut cluster = Cluster { snapshot, ledger };
     let mut items = Vec::new();

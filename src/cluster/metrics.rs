@@ -29,6 +29,8 @@ pub struct Metrics {
     pods_waiting_for_config_maps: Gauge,
     over_budget: Gauge,
     events_failed: Counter,
+    advertisements: ByWatch,
+    not_advertising: Gauge,
 }
 
 impl Metrics {
@@ -80,6 +82,16 @@ impl Metrics {
             "Kubernetes Events that could not be written",
             self.events_failed.clone(),
         );
+        registry.register(
+            "node_advertisements",
+            "Writes of vramgate.io/gpu-ppm to the status of nodes, by result",
+            self.advertisements.clone(),
+        );
+        registry.register(
+            "nodes_not_advertising",
+            "Nodes whose status does not say what it should of vramgate.io/gpu-ppm",
+            self.not_advertising.clone(),
+        );
         registry.register_collector(Box::new(Ages(freshness)));
     }
 
@@ -126,6 +138,14 @@ impl Metrics {
 
     pub(super) fn over_budget(&self, entries: usize) {
         self.over_budget.set(i64::try_from(entries).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn advertised(&self, result: &'static str) {
+        self.advertisements.get_or_create(&[("result", result)]).inc();
+    }
+
+    pub(super) fn not_advertising(&self, nodes: usize) {
+        self.not_advertising.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     pub(super) fn event_failed(&self) {

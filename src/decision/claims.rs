@@ -118,6 +118,7 @@ pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Deman
         claims: demand.uses.iter().map(|used| used.claim.clone()).collect(),
         access: Vec::new(),
         uses: Vec::new(),
+        carried: Vec::new(),
         only_agents: false,
         findings: demand
             .uses

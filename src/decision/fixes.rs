@@ -7,7 +7,7 @@ use json_patch::PatchOperation;
 use serde_json::json;
 
 use super::survey::Survey;
-use super::{Question, access};
+use super::{Question, access, counted};
 use crate::demand::{Claim, Demand, weigh};
 use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
@@ -91,14 +91,13 @@ pub(super) fn for_pod(
 ) {
     let pod = &question.workload.pod;
     let spec = constraints(pod);
+    let survey_of = |demand: &Demand| {
+        let labels = &pod.metadata.labels;
+        Survey::of(ledger, demand, &spec, &question.namespace_labels, labels)
+    };
     let passes = |changed: &Arc<Demand>| {
-        let survey = Survey::of(
-            ledger,
-            changed,
-            &spec,
-            &question.namespace_labels,
-            &pod.metadata.labels,
-        );
+        let (changed, survey) = counted::renewed(changed, ledger, &survey_of);
+        let changed = &changed;
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
         let has_place = !refused(changed, &survey)
             && (!survey.takes_shared()
@@ -119,7 +118,9 @@ pub(super) fn for_pod(
         findings,
     };
     let all_pass = |changed: &[Arc<Demand>]| changed.first().map_or(Outcome::Refused, &passes);
-    let fixes = for_errors(&[changeable], &all_pass);
+    let mut fixes = for_errors(&[changeable], &all_pass);
+    let carries = counted::proposal(question, demand, survey, ledger, findings);
+    fixes.extend(carries.filter(|_| !passes(demand).is_refused()));
     attach(findings, fixes, survey);
 }
 

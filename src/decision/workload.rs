@@ -11,7 +11,7 @@ use super::fixes::Changeable;
 use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, PlacementRow, Question, Verdict, access, fixes, promise, tell_changed_defaults};
+use super::{Operation, PlacementRow, Question, Verdict, access, counted, fixes, tell_changed_defaults};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, Finding, Severity};
@@ -157,7 +157,7 @@ pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) ->
         verdict.findings = part.findings;
         verdict.placement = placement;
         if survey.takes_shared() {
-            verdict.promise = promise(survey.policy().enforcement);
+            verdict.promise = counted::promise(&survey, ledger);
         }
         tell_changed_defaults(
             &mut verdict.findings,

@@ -57,6 +57,7 @@ impl Ask {
                     standings,
                     findings: Vec::new(),
                     wants: None,
+                    taken: Vec::new(),
                     shared,
                 },
             );

@@ -124,6 +124,7 @@ impl Reader for ByLabel {
                 allocation: None,
             }],
             notes: Vec::new(),
+            advertised: vramgate::device::Advertised::default(),
         })
     }
 }

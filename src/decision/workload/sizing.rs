@@ -6,7 +6,7 @@ use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
-use crate::decision::{Question, access, fixes};
+use crate::decision::{Question, access, counted, fixes};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
@@ -104,8 +104,13 @@ impl Sizing<'_> {
         }
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
+            let others = if counted::is_live(self.survey, self.ledger) {
+                "wait for one"
+            } else {
+                "are refused until one is free"
+            };
             finding.message = format!(
-                "{count} of {wanted} pods find a free slot of {}; the others are refused until one is free",
+                "{count} of {wanted} pods find a free slot of {}; the others {others}",
                 self.resource()
             );
             finding.details.clear();

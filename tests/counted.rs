@@ -445,6 +445,28 @@ fn a_pod_of_a_higher_priority_is_admitted_and_those_in_its_way_are_named() {
 }
 
 #[test]
+fn a_workload_that_names_a_priority_class_is_left_to_its_pods_where_others_could_go() {
+    let mut cluster = with(&[shared("a")]);
+    for name in ["one", "two", "three"] {
+        cluster.running(&of_priority(carrying(pod(name, "0.30"), "300000"), 10), "a");
+    }
+    let mut object = deployment("chat", 3, &vllm(VLLM, Some("0.30")));
+    assert!(!cluster.try_create(&object).admit);
+    object["spec"]["template"]["spec"]["priorityClassName"] = json!("high");
+    let verdict = cluster.try_create(&object);
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert_eq!(finding(&verdict, Code::Vg201).severity, Severity::Warning);
+    // Its own pods are too many, whoever goes; and those of a higher priority stay.
+    object["spec"]["replicas"] = json!(4);
+    assert!(!cluster.try_create(&object).admit);
+    object["spec"]["replicas"] = json!(1);
+    object["spec"]["template"]["spec"]["priority"] = json!(10);
+    assert!(!cluster.try_create(&object).admit);
+    object["spec"]["template"]["spec"]["priority"] = json!(11);
+    assert!(cluster.try_create(&object).admit);
+}
+
+#[test]
 fn holders_that_carry_nothing_are_taken_off_what_their_node_advertises() {
     // C19: three pods are older than the installation, on one of two nodes.
     let mut cluster = with(&[
@@ -594,5 +616,19 @@ proptest! {
         for row in cluster.ledger.devices() {
             prop_assert!(row.promised_share.ppm() <= 900_000, "{row:?}");
         }
+    }
+}
+
+#[test]
+fn the_pages_show_the_texts_as_they_are() {
+    let read = |path: &str| {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+        std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    };
+    for (page, text) in [("VG214", "vg214-too-little"), ("VG201", "c7-preemption")] {
+        let text = read(&format!("tests/texts/{text}.txt"));
+        let first = text.lines().next().unwrap().trim_start_matches("warning ");
+        let page = read(&format!("docs/codes/{page}.md"));
+        assert!(page.contains(first), "{first}");
     }
 }

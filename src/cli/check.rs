@@ -110,8 +110,11 @@ impl Cluster {
             return Ok(None);
         };
         let reference = workload.object.clone();
-        let old = self.snapshot.existing(&workload).cloned();
+        let mut old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
+        for one in old.iter_mut().chain([&mut workload]) {
+            self.snapshot.prioritize(one);
+        }
         let (mut verdict, ours) = self.judge(&workload, old);
         if let Some(malformed) = &verdict.malformed {
             return Err(object
@@ -200,6 +203,7 @@ impl Cluster {
         let mut workload = self.snapshot.read(object)?;
         if let Some(workload) = &mut workload {
             self.snapshot.adopt(workload);
+            self.snapshot.prioritize(workload);
         }
         Ok(workload)
     }

@@ -108,9 +108,10 @@ pub(super) fn of(
             // A limit of MPS can bound what was open before.
             survey = survey_of(&made.demand);
         }
+        let mut counted = Vec::new();
         if !survey.accepting.is_empty() {
             let wanted = counted::wanted(&made.demand, &survey, ledger).unwrap_or_default();
-            made.patches.extend(counted::operations(pod, &wanted));
+            counted = counted::operations(pod, &wanted);
             made.demand.carried = wanted;
         }
         made.patches.extend(environment::operations(pod, &made.variables));
@@ -122,6 +123,7 @@ pub(super) fn of(
         if made.record != before {
             made.patches.extend(annotated(pod, &made.record));
         }
+        made.patches.extend(counted);
         return (!made.patches.is_empty()).then(|| Mutation {
             demand: Arc::new(made.demand),
             affinity,

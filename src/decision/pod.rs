@@ -62,14 +62,18 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
-    if !is_update && let Some(finding) = counted::mismatch(demand, &survey, ledger) {
+    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
+    let runs_already = pod.is_mirror() && question.by_node;
+    if !is_update
+        && !runs_already
+        && let Some(finding) = counted::mismatch(demand, &survey, ledger)
+    {
         blocked |= finding.severity == Severity::Error;
         verdict.findings.push(finding);
     }
     let raised =
         !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
-    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
+    let may_deny = raised && !runs_already && !demand.only_agents;
 
     let (overlay, own) = without_itself(question, ledger);
     let mut place = None;

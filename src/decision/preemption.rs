@@ -63,6 +63,48 @@ pub(super) fn of(
     Some(told(question, demand, survey, &best))
 }
 
+/// The cluster without the pods that those of a template could have ended, where the scheduler counts them all; `None` where
+/// they can end none. A class whose number is not known may be above any.
+pub(super) fn without_lower<'l>(
+    question: &Question,
+    survey: &Survey<'_>,
+    ledger: &'l Ledger,
+    overlay: &Overlay<'l>,
+    own: &Own,
+) -> Option<Overlay<'l>> {
+    let spec = &question.workload.pod.spec;
+    let never = spec.preemption_policy.as_deref() == Some("Never");
+    let is_named = spec
+        .priority_class_name
+        .as_deref()
+        .is_some_and(|name| !name.is_empty());
+    if never || !(is_named || spec.priority.is_some()) || !counted::is_live(survey, ledger) {
+        return None;
+    }
+    let is_lower = |holder: &Holder| spec.priority.is_none_or(|priority| holder.priority < priority);
+    let kinds = survey.accepting.iter().filter(|kind| kind.weighed.shared);
+    let nodes = kinds.flat_map(|kind| &kind.class.members).take(MOST_TRIED);
+    let mut without = overlay.clone();
+    let mut any = false;
+    for entry in nodes.filter_map(|node| ledger.nodes.get(node)) {
+        for holder in entry.accounted.iter().filter_map(|uid| ledger.holder(uid)) {
+            if is_lower(holder) && may_go(holder, own, ledger) {
+                without.without(holder);
+                any = true;
+            }
+        }
+    }
+    any.then_some(without)
+}
+
+/// Whether a pod of a lower priority makes room by going. Who waits for its node has no device yet, and goes behind; who
+/// carries nothing frees nothing that the scheduler counts, but where nodes are only taken as advertising so are pods.
+fn may_go(holder: &Holder, own: &Own, ledger: &Ledger) -> bool {
+    let is_own = own.contains(&(holder.namespace.clone(), holder.name.clone()));
+    let is_counted = ledger.assumes_advertised() || !holder.demand.carried.is_empty();
+    !is_own && (holder.node.is_none() || is_counted)
+}
+
 fn on_node<'l>(
     kind: &Candidate<'_>,
     node: &Arc<str>,
@@ -74,11 +116,7 @@ fn on_node<'l>(
         return None;
     }
     let standings = &kind.weighed.standings;
-    // Who waits for its node has no device yet, and goes behind; who carries nothing frees nothing that the scheduler counts.
-    let goes = |holder: &&Holder| {
-        let is_own = own.contains(&(holder.namespace.clone(), holder.name.clone()));
-        !is_own && holder.priority < priority && (holder.node.is_none() || !holder.demand.carried.is_empty())
-    };
+    let goes = |holder: &&Holder| holder.priority < priority && may_go(holder, own, ledger);
     let accounted = entry.accounted.iter().filter_map(|uid| ledger.holder(uid));
     let mut lower: Vec<&Holder> = accounted.filter(goes).collect();
     lower.sort_by_key(|holder| (Reverse(holder.priority), holder.order));
@@ -120,18 +158,18 @@ fn told(question: &Question, demand: &Demand, survey: &Survey<'_>, victims: &Vic
         })
         .collect();
     let others = victims.pods.len() - named.len().min(MOST_NAMED);
-    let mut who = named
+    let first = named
         .iter()
         .take(MOST_NAMED)
         .cloned()
         .collect::<Vec<_>>()
         .join(", ");
-    match (who.is_empty(), others) {
-        (true, 1) => who = "1 pod of another namespace".to_owned(),
-        (true, _) => who = format!("{others} pods of other namespaces"),
-        (false, 0) => {}
-        (false, _) => who = format!("{who} and {others} more"),
-    }
+    let who = match (first.is_empty(), others) {
+        (true, 1) => "1 pod of another namespace".to_owned(),
+        (true, _) => format!("{others} pods of other namespaces"),
+        (false, 0) => first,
+        (false, _) => format!("{first} and {others} more"),
+    };
     let path = demand
         .claims
         .first()

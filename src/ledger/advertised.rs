@@ -34,6 +34,11 @@ impl Ledger {
         self.assumes_advertised = true;
     }
 
+    /// Whether nodes are taken as advertising.
+    pub(crate) fn assumes_advertised(&self) -> bool {
+        self.assumes_advertised
+    }
+
     /// Whether a node's status says anything of the counted resource, or is taken to.
     pub(crate) fn advertises(&self, node: &str) -> bool {
         self.assumes_advertised
@@ -79,20 +84,20 @@ impl Ledger {
         if !entry.node.pools.iter().any(is_asked) || !self.policies.counts_on(&entry.node.metadata.labels) {
             return None;
         }
-        let (mut uncarried, mut carried) = (Share::ZERO, Share::ZERO);
+        let (mut beyond, mut carried) = (Share::ZERO, Share::ZERO);
         for holder in self.bound_to(name) {
-            let carries = counted::effective(&holder.demand.carried);
-            carried = carried.plus(carries);
+            let own = counted::effective(&holder.demand.carried);
+            carried = carried.plus(own);
             // What is accounted here is worked out already; what found this node full is accounted where it could stand.
-            let beyond = if holder.place.as_deref() == Some(name) {
-                counted::uncarried(&entry.node.pools, &holder.standings, carries)
+            let more = if holder.place.as_deref() == Some(name) {
+                counted::uncarried(&entry.node.pools, &holder.standings, own)
             } else {
                 let standings = self.standings_on(holder, class, name);
-                counted::uncarried(&entry.node.pools, &standings, carries)
+                counted::uncarried(&entry.node.pools, &standings, own)
             };
-            uncarried = uncarried.plus(beyond);
+            beyond = beyond.plus(more);
         }
         let capacity = counted::capacity(&entry.node.pools, class.device_policy.device.budget);
-        Some(counted::advertised(capacity, uncarried, carried))
+        Some(counted::advertised(capacity, beyond, carried))
     }
 }

@@ -24,6 +24,7 @@ use super::metrics::Metrics;
 use super::timing::Timing;
 use super::{LeaderReceiver, lock};
 use crate::counted::RESOURCE;
+use crate::device::Advertised;
 use crate::ledger::advertised::Advertisement;
 use crate::units::Share;
 
@@ -156,20 +157,23 @@ struct Course(BTreeMap<Arc<str>, Tried>);
 #[derive(Debug)]
 struct Tried {
     wanted: Option<Share>,
+    /// What the status said then.
+    shown: Advertised,
     failures: u32,
     again: Instant,
 }
 
 impl Course {
     /// Those of the wrong nodes that are written now. What was written is given time to show in the watch, unless another
-    /// number is wanted meanwhile; what failed waits longer each time.
+    /// number is wanted meanwhile or the status says something new; what failed waits longer each time.
     fn due(&mut self, now: Instant, wrong: Vec<Advertisement>) -> Vec<Advertisement> {
         let mut due = Vec::new();
         let mut still = BTreeMap::new();
         for node in wrong {
             let tried = self.0.remove(&node.node);
             let waits = tried.as_ref().is_some_and(|tried| {
-                now < tried.again && (tried.failures > 0 || tried.wanted == node.wanted)
+                let is_same = tried.wanted == node.wanted && tried.shown == node.shown;
+                now < tried.again && (tried.failures > 0 || is_same)
             });
             if let Some(tried) = tried {
                 still.insert(node.node.clone(), tried);
@@ -186,6 +190,7 @@ impl Course {
     fn written(&mut self, again: Instant, node: &Advertisement) {
         let tried = Tried {
             wanted: node.wanted,
+            shown: node.shown,
             failures: 0,
             again,
         };
@@ -196,6 +201,7 @@ impl Course {
     fn failed(&mut self, now: Instant, first: Duration, node: &Advertisement) -> bool {
         let tried = self.0.entry(node.node.clone()).or_insert(Tried {
             wanted: node.wanted,
+            shown: node.shown,
             failures: 0,
             again: now,
         });
@@ -264,7 +270,6 @@ pub async fn remove_from_all(client: Client) -> Result<Removal, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::Advertised;
 
     fn node(name: &str, wanted: Option<u64>) -> Advertisement {
         Advertisement {
@@ -299,6 +304,10 @@ mod tests {
         course.written(now + Duration::from_secs(10), &node("a", Some(1)));
         assert!(course.due(now, vec![node("a", Some(1))]).is_empty());
         assert_eq!(names(&course.due(now, vec![node("a", Some(2))])), ["a"]);
+        // A kubelet's reset that comes before any round has seen the number.
+        let mut reset = node("a", Some(1));
+        reset.shown.capacity = Some(Share::ZERO);
+        assert_eq!(names(&course.due(now, vec![reset])), ["a"]);
         let later = now + Duration::from_secs(10);
         assert_eq!(names(&course.due(later, vec![node("a", Some(1))])), ["a"]);
         // Right in between, so that a reset is answered at once.

@@ -297,6 +297,20 @@ fn a_pod_that_may_go_to_nodes_of_another_level_is_not_bound_to_those_that_count(
 }
 
 #[test]
+fn a_pod_that_no_node_matches_yet_is_counted_when_one_does() {
+    let mut elsewhere = pod("p", "0.30");
+    elsewhere["spec"]["nodeSelector"] = json!({"pool": "comes-later"});
+    let mut cluster = with(&[shared("a")]);
+    let stored = settled(&mut cluster, &elsewhere);
+    assert_eq!(carried(&stored), [Some(300_000)]);
+    assert!(cluster.try_create(&stored).admit);
+    // A node that an autoscaler adds is of a kind that nobody knows, and advertises nothing when it is thought of.
+    let spec = "{placement: {growth: [{matchLabels: {pool: comes-later}}]}}";
+    let mut growing = under(spec, &[shared("a")]);
+    assert_eq!(carried(&settled(&mut growing, &elsewhere)), [None]);
+}
+
+#[test]
 fn agents_are_never_held_up() {
     let mut cluster = with(&[shared("a")]);
     let agent = pod_of(

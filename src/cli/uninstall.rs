@@ -1,5 +1,7 @@
 //! `vramgate uninstall-node-resources`: nodes advertise no GPU memory any more.
 
+use std::fmt::Write as _;
+
 use super::args::UninstallNodeResources;
 use super::{Failure, output, state};
 use crate::cluster::advertise::{Removal, remove_from_all};
@@ -33,14 +35,15 @@ pub(super) fn run(args: &UninstallNodeResources) -> Result<(), Failure> {
 fn report(removal: &Removal) -> String {
     let mut text = String::new();
     for node in &removal.removed {
-        text.push_str(&format!("{node}: {RESOURCE} removed\n"));
+        let _ = writeln!(text, "{node}: {RESOURCE} removed");
     }
-    text.push_str(&format!(
-        "{} of {} nodes advertised {RESOURCE}; removed from {}\n",
+    let _ = writeln!(
+        text,
+        "{} of {} nodes advertised {RESOURCE}; removed from {}",
         removal.removed.len() + removal.failed.len(),
         removal.nodes,
         removal.removed.len()
-    ));
+    );
     text
 }
 

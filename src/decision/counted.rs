@@ -24,10 +24,10 @@ use crate::workload::pod::{Container, Pod, QuantityText};
 /// advertises already. Until one does, a pod that carried the resource would wait for nobody knows what; a pod that
 /// carries none is taken off what its node advertises.
 pub(super) fn is_live(survey: &Survey<'_>, ledger: &Ledger) -> bool {
-    !survey.accepting.is_empty()
-        && survey.accepting.iter().all(|kind| kind.policy.counts())
-        && survey
-            .accepting
+    let kinds = survey.countable();
+    !kinds.is_empty()
+        && kinds.iter().all(|kind| kind.policy.counts())
+        && kinds
             .iter()
             .flat_map(|kind| &kind.names)
             .any(|node| ledger.advertises(node))
@@ -62,7 +62,7 @@ pub(super) fn wanted(demand: &Demand, survey: &Survey<'_>, ledger: &Ledger) -> O
         .filter(|(_, claim)| claim.slots > 0)
     {
         let taken = |kind: &Candidate<'_>| kind.weighed.taken.get(index).copied();
-        let share = counted::share(survey.accepting.iter().filter_map(taken));
+        let share = counted::share(survey.countable().iter().filter_map(taken));
         match wanted.iter_mut().find(|one| one.pointer == claim.pointer) {
             Some(one) => one.share = one.share.map(|before| before.plus(share)),
             None => wanted.push(Carried {

@@ -109,7 +109,7 @@ pub(super) fn of(
             survey = survey_of(&made.demand);
         }
         let mut counted = Vec::new();
-        if !survey.accepting.is_empty() {
+        if !survey.countable().is_empty() {
             let wanted = counted::wanted(&made.demand, &survey, ledger).unwrap_or_default();
             counted = counted::operations(pod, &wanted);
             made.demand.carried = wanted;

@@ -346,7 +346,7 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let (namespace, resource, name) = match path {
         ["namespaces", namespace, resource, name] => (*namespace, *resource, Some(*name)),
         ["namespaces", namespace, resource] => (*namespace, *resource, None),
-        [resource, name] => ("", *resource, Some(*name)),
+        [resource, name] | [resource, name, "status"] => ("", *resource, Some(*name)),
         [resource] => ("", *resource, None),
         other => panic!("no such path: {other:?}"),
     };
@@ -355,6 +355,7 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         .is_some_and(|value| value == "true" || value == "1");
     let verb = match (&parts.method, name) {
         (&Method::POST, _) => "POST",
+        (&Method::PATCH, _) => "PATCH",
         (_, Some(_)) => "GET",
         _ if watch => "WATCH",
         _ => "LIST",
@@ -383,6 +384,23 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
             let object: Value = serde_json::from_slice(&bytes).unwrap();
             server.shared().posted.push(object.clone());
             (StatusCode::CREATED, object.to_string()).into_response()
+        }
+        "PATCH" => {
+            let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let change: Value = serde_json::from_slice(&bytes).unwrap();
+            let key = format!("{namespace}/{}", name.unwrap());
+            let known = server
+                .shared()
+                .objects
+                .get(resource)
+                .and_then(|all| all.get(&key))
+                .cloned();
+            let Some(mut object) = known else {
+                return status(404, "not found");
+            };
+            json_patch::merge(&mut object, &change);
+            server.set(resource, object.clone());
+            object.to_string().into_response()
         }
         "GET" => {
             let shared = server.shared();

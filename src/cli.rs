@@ -24,6 +24,7 @@ mod policies;
 mod serve;
 mod state;
 mod top;
+mod uninstall;
 mod webhook_config;
 
 /// Why a command could not do its work: one line for each thing that is wrong.
@@ -89,6 +90,7 @@ pub fn run() -> ExitCode {
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::Crds(args) => crds::run(&args).map(|()| Outcome::Passed),
+        args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };
     match result {

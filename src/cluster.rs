@@ -8,10 +8,12 @@
 //! records that replicas share --LIST, WATCH--> watch -> fold -> ledger; a new one <--PUT--- store
 //! Lease --GET, PUT--> leader: which replica does what one is to do
 //! ledger --over budget--> Event on the node
+//! ledger --number of each node--> advertise --PATCH--> status of the node (the leader alone)
 //! ```
 //!
 //! Objects are decoded into the narrow types of [`crate::workload::pod`], folded at once, and not kept.
 
+pub mod advertise;
 mod backoff;
 mod causes;
 mod config_maps;
@@ -43,11 +45,12 @@ pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
 pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
-pub use leader::{Candidate, Leadership, Term};
+pub use leader::{Appointment, Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
+use advertise::Advertiser;
 use config_maps::FollowedConfigMaps;
 use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
@@ -78,6 +81,7 @@ pub struct Cluster<F> {
     metrics: Metrics,
     /// Whether replicas share their records.
     shares_records: bool,
+    leader: Leadership,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -103,7 +107,15 @@ impl<F: Facts> Cluster<F> {
             look_ups,
             metrics,
             shares_records: false,
+            leader: Leadership::alone(),
         }
+    }
+
+    /// Writes to nodes only while this replica leads; without this it always does.
+    #[must_use]
+    pub fn led_by(mut self, leader: Leadership) -> Self {
+        self.leader = leader;
+        self
     }
 
     /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them.
@@ -235,6 +247,20 @@ impl<F: Facts> Cluster<F> {
             timing: self.timing.clone(),
         };
         start(&mut tasks, "ends old reservations", Box::pin(housekeeping.run()));
+
+        let advertiser = Advertiser {
+            client: self.client.clone(),
+            facts: Arc::clone(&self.facts),
+            freshness: Arc::clone(&self.freshness),
+            leader: self.leader.clone(),
+            metrics: self.metrics.clone(),
+            timing: self.timing.clone(),
+        };
+        start(
+            &mut tasks,
+            "advertises memory on nodes",
+            Box::pin(advertiser.run()),
+        );
 
         let ended = tasks.join_next_with_id().await;
         let (id, reason) = match ended {

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::units::Mib;
+use crate::units::{Mib, Share};
 use crate::workload::pod::{Metadata, Taint};
 
 pub mod catalogue;
@@ -123,6 +123,26 @@ pub struct GpuNode {
     pub pools: Vec<Pool>,
     /// What is missing or contradictory.
     pub notes: Vec<FactNote>,
+    /// What its status says of [`RESOURCE`](crate::counted::RESOURCE).
+    pub advertised: Advertised,
+}
+
+/// What a node's status says of the resource by which kube-scheduler counts memory. A number that cannot be read is the
+/// largest one, so that it differs from any that is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Advertised {
+    /// Under `capacity`.
+    pub capacity: Option<Share>,
+    /// Under `allocatable`, which kube-scheduler reads.
+    pub allocatable: Option<Share>,
+}
+
+impl Advertised {
+    /// Whether anything is said.
+    #[must_use]
+    pub const fn is_any(self) -> bool {
+        self.capacity.is_some() || self.allocatable.is_some()
+    }
 }
 
 impl GpuNode {

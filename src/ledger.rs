@@ -15,6 +15,7 @@ use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
 
+pub mod advertised;
 pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
@@ -79,6 +80,8 @@ pub struct Ledger {
     /// The demand of a pod of which only its record tells.
     nothing: Arc<Demand>,
     order: u64,
+    /// Whether nodes are taken as advertising the counted resource.
+    assumes_advertised: bool,
 }
 
 impl Ledger {
@@ -106,6 +109,7 @@ impl Ledger {
             strayed: BTreeSet::new(),
             nothing: Arc::default(),
             order: 0,
+            assumes_advertised: false,
         }
     }
 
@@ -205,8 +209,21 @@ impl Ledger {
     fn put_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
         // A kubelet's heartbeat changes nothing of what is read here.
-        if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
-            return;
+        if let Some(known) = self.nodes.get(&name).map(|entry| &entry.node) {
+            if *known == node {
+                return;
+            }
+            let advertised = node.advertised;
+            if *known
+                == (GpuNode {
+                    advertised: known.advertised,
+                    ..node.clone()
+                })
+            {
+                // Only our own number changed: nobody stands elsewhere for that.
+                self.nodes.show(&name, advertised);
+                return;
+            }
         }
         let accounted = self
             .nodes
@@ -375,6 +392,7 @@ impl Ledger {
             admitted_here,
             since: previous.as_ref().map_or(Moment(0), |holder| holder.since),
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
+            priority: pod.spec.priority.unwrap_or_default(),
         };
         self.put_in(holder);
         if let (Some(node), None) = (&node, &previous)

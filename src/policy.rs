@@ -54,7 +54,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
-    /// kube-scheduler counts `vramgate.io/gpu-ppm` (acts as [`Enforcement::Admission`] until it lands).
+    /// kube-scheduler counts `vramgate.io/gpu-ppm`.
     Counted,
     /// A joint placement exists at CREATE.
     Admission,
@@ -447,6 +447,15 @@ pub enum AllowedProfiles {
 }
 
 impl Policy {
+    /// Whether kube-scheduler counts memory under this policy. A policy that lets pods through above the budget does not
+    /// have them held back by the scheduler either.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.enforcement == Enforcement::Counted
+            && self.mode == Mode::Enforce
+            && self.severity(Code::Vg201) == Severity::Error
+    }
+
     /// The severity of a code under this policy, before its mode.
     #[must_use]
     pub fn severity(&self, code: Code) -> Severity {

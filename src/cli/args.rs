@@ -40,6 +40,15 @@ pub(super) enum Command {
     WebhookConfig(WebhookConfig),
     /// Print the custom resource definitions for `kubectl apply -f -`
     Crds(Crds),
+    /// Take vramgate.io/gpu-ppm off every node, before vramgate is removed from a cluster
+    UninstallNodeResources(UninstallNodeResources),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UninstallNodeResources {
+    /// The cluster (else $KUBECONFIG, ~/.kube/config, or the one that this process runs in)
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
 }
 
 /// What results are written as.

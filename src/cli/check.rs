@@ -49,6 +49,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
         }
     };
     let mut ledger = Ledger::new(policies);
+    ledger.assume_advertised();
     snapshot.fill(&mut ledger);
     let mut cluster = Cluster {
         snapshot,
@@ -137,8 +138,11 @@ impl Cluster {
             return Ok(None);
         };
         let reference = workload.object.clone();
-        let old = self.snapshot.existing(&workload).cloned();
+        let mut old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
+        for one in old.iter_mut().chain([&mut workload]) {
+            self.snapshot.prioritize(one);
+        }
         if workload.scaled_to(0).is_some() {
             self.applied.push(workload.clone());
         }
@@ -262,6 +266,7 @@ impl Cluster {
         let mut workload = self.snapshot.read(object)?;
         if let Some(workload) = &mut workload {
             self.snapshot.adopt(workload);
+            self.snapshot.prioritize(workload);
         }
         Ok(workload)
     }

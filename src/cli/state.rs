@@ -11,6 +11,8 @@ use crate::workload::Autoscaler;
 
 mod live;
 
+pub(super) use live::users_kubeconfig;
+
 /// The example cluster that needs no Kubernetes.
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");
 const EXAMPLE_NAME: &str = "examples/cluster.yaml (built in)";

@@ -1,12 +1,14 @@
 //! What the cluster room asks of the other rooms: somebody who takes the facts, and somebody who can read objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, Sources};
+use crate::ledger::advertised::Advertisement;
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::ConfigMapName;
 use crate::record::NodeRecord;
@@ -76,6 +78,10 @@ pub trait Facts: Send + 'static {
     fn release(&mut self, uid: &str);
     /// UPDATEs admitted before `before` that were not seen: they were not stored. All of that time was told.
     fn end_raises(&mut self, _before: Moment) {}
+    /// What so many nodes behind `after` are to advertise, and where to go on.
+    fn advertisements(&self, _after: Option<&str>, _most: usize) -> (Vec<Advertisement>, Option<Arc<str>>) {
+        (Vec::new(), None)
+    }
     /// Devices above their budget, at most one entry per node and resource.
     fn over_budget(&self) -> Vec<OverBudget> {
         Vec::new()
@@ -169,6 +175,10 @@ impl Facts for Ledger {
             Some(labels) => Ledger::set_namespace(self, name, labels.clone()),
             None => Ledger::remove_namespace(self, name),
         }
+    }
+
+    fn advertisements(&self, after: Option<&str>, most: usize) -> (Vec<Advertisement>, Option<Arc<str>>) {
+        Ledger::advertisements(self, after, most)
     }
 
     fn over_budget(&self) -> Vec<OverBudget> {

@@ -87,6 +87,24 @@ impl Leadership {
     }
 }
 
+/// Appoints a leader by hand: of replicas that something else elects.
+#[derive(Debug)]
+pub struct Appointment(watch::Sender<Held>);
+
+impl Appointment {
+    /// Somebody who can be appointed, and is not yet.
+    #[must_use]
+    pub fn open() -> (Self, Leadership) {
+        let (held, told) = watch::channel(Held::No);
+        (Self(held), Leadership(told))
+    }
+
+    /// Says whether that replica leads from now on.
+    pub fn set(&self, leads: bool) {
+        self.0.send_replace(if leads { Held::ForGood } else { Held::No });
+    }
+}
+
 /// What was last seen of the Lease, and since when by our own clock.
 #[derive(Debug)]
 struct Seen {

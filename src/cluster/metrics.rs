@@ -32,6 +32,8 @@ pub struct Metrics {
     events_failed: Counter,
     record_calls: ByPair,
     record_durations: Durations,
+    advertisements: ByWatch,
+    not_advertising: Gauge,
 }
 
 /// Upper bounds in seconds, up to the deadline of a call.
@@ -107,6 +109,16 @@ impl Metrics {
             "How long they took",
             self.record_durations.0.clone(),
         );
+        registry.register(
+            "node_advertisements",
+            "Writes of vramgate.io/gpu-ppm to the status of nodes, by result",
+            self.advertisements.clone(),
+        );
+        registry.register(
+            "nodes_not_advertising",
+            "Nodes whose status does not say what it should of vramgate.io/gpu-ppm",
+            self.not_advertising.clone(),
+        );
         registry.register_collector(Box::new(Ages(freshness)));
     }
 
@@ -163,6 +175,14 @@ impl Metrics {
 
     pub(super) fn over_budget(&self, entries: usize) {
         self.over_budget.set(i64::try_from(entries).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn advertised(&self, result: &'static str) {
+        self.advertisements.get_or_create(&[("result", result)]).inc();
+    }
+
+    pub(super) fn not_advertising(&self, nodes: usize) {
+        self.not_advertising.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     pub(super) fn event_failed(&self) {

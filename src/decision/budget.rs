@@ -7,7 +7,7 @@ use super::survey::{Candidate, Survey};
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Hold, Standing};
 use crate::device::{AllocationPolicy, DeviceKind, Pool};
-use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
+use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, Severity, short};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
@@ -231,6 +231,32 @@ impl Closest<'_> {
             "nothing tells on which of the node's {} devices a holder stands, so one foreign holder closes the node",
             pool.devices
         ))
+    }
+
+    /// The same where kube-scheduler counts memory: the pod waits for a slot like for any other resource.
+    pub(super) fn waits_for_a_slot(&self, demand: &Demand) -> Finding {
+        let claim = demand.claims.first();
+        let path = claim.map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+        let usable = self
+            .entry
+            .node
+            .pools
+            .get(self.pool)
+            .map_or(0, |pool| pool.usable_slots);
+        let resource = claim.map_or("a GPU", |claim| &*claim.resource);
+        Finding::new(
+            Code::Vg209,
+            path,
+            format!(
+                "no free slot of {resource} now: {} has memory for the pod, and {} of its {usable} slots are taken; the pod \
+                 waits until the scheduler finds one",
+                short(&self.name),
+                self.slots_taken,
+            ),
+        )
+        .number("slots", Number::Count(u64::from(usable)))
+        .number("slotsTaken", Number::Count(u64::from(self.slots_taken)))
+        .with_severity(Severity::Info)
     }
 
     fn no_slot(&self, demand: &Demand, pool: &Pool) -> Finding {

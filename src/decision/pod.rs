@@ -9,7 +9,7 @@ use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
-    Operation, PlacementRow, Question, Verdict, access, fixes, newly_unreadable, promise,
+    Operation, PlacementRow, Question, Verdict, access, counted, fixes, newly_unreadable, preemption,
     tell_changed_defaults, unmodelled,
 };
 use crate::demand::weigh::under;
@@ -72,10 +72,18 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
+    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
+    let runs_already = pod.is_mirror() && question.by_node;
+    if !is_update
+        && !runs_already
+        && let Some(finding) = counted::mismatch(demand, &survey, ledger)
+    {
+        blocked |= finding.severity == Severity::Error;
+        verdict.findings.push(finding);
+    }
     let raised =
         !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
-    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
+    let may_deny = raised && !runs_already && !demand.only_agents;
 
     let (overlay, own) = without_itself(question, ledger);
     let mut place = None;
@@ -89,6 +97,12 @@ pub(super) fn judge(
                 moves = joint.moves;
             }
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
+            Sought::Full
+                if let Some(finding) = preemption::of(question, demand, &survey, ledger, &overlay, &own) =>
+            {
+                // It takes nothing before it is bound, and the memory of those who go is free by then.
+                verdict.findings.push(finding);
+            }
             Sought::Full => {
                 let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
                 let (closest, finding) = told.unzip();
@@ -99,7 +113,7 @@ pub(super) fn judge(
         }
     }
     if survey.takes_shared() {
-        verdict.promise = promise(policy.enforcement);
+        verdict.promise = counted::promise(&survey, ledger);
         verdict.unmodelled = unmodelled::sentence(&pod.spec);
     }
     if let Some(place) = &place {
@@ -158,6 +172,9 @@ fn full(
     let messages = &survey.policy().messages;
     let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
     access::soften(demand, &mut finding);
+    if finding.code == Code::Vg209 && counted::is_live(survey, ledger) {
+        return Some((closest.node().clone(), closest.waits_for_a_slot(demand)));
+    }
     if finding.code == Code::Vg201 {
         let left_out = unmodelled::sentence(&workload.pod.spec);
         finding

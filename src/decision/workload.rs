@@ -12,7 +12,7 @@ use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
-    Operation, PlacementRow, Question, Verdict, access, fixes, promise, tell_changed_defaults, unmodelled,
+    Operation, PlacementRow, Question, Verdict, access, counted, fixes, tell_changed_defaults, unmodelled,
 };
 use crate::demand::Demand;
 use crate::demand::weigh::under;
@@ -174,7 +174,7 @@ pub(super) fn judge(
         verdict.findings = part.findings;
         verdict.placement = placement;
         if survey.takes_shared() {
-            verdict.promise = promise(survey.policy().enforcement);
+            verdict.promise = counted::promise(&survey, ledger);
             verdict.unmodelled = unmodelled::sentence(&part.spec);
         }
         tell_changed_defaults(

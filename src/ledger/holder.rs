@@ -52,6 +52,8 @@ pub(crate) struct Holder {
     pub(crate) since: Moment,
     /// Order of arrival.
     pub(crate) order: u64,
+    /// Its priority: kube-scheduler may end it for a pod of a higher one.
+    pub(crate) priority: i32,
 }
 
 impl Holder {
@@ -100,6 +102,7 @@ pub(crate) fn constraints(pod: &Pod) -> Arc<PodSpec> {
         runtime_class_name: spec.runtime_class_name.clone(),
         priority_class_name: spec.priority_class_name.clone(),
         priority: spec.priority,
+        preemption_policy: spec.preemption_policy.clone(),
         scheduling_gates: spec.scheduling_gates.clone(),
         resource_claims: spec.resource_claims.clone(),
         security_context: spec.security_context.clone(),

@@ -2,11 +2,12 @@
 //! weighed once for thousands of nodes and a place is found by its room instead of by looking at each node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::room::{self, Load};
 use crate::demand::Standing;
-use crate::device::{GpuNode, Pool};
+use crate::device::{Advertised, GpuNode, Pool};
 use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
 
@@ -174,6 +175,19 @@ impl Nodes {
         }
         self.classes.push(class);
         self.classes.len() - 1
+    }
+
+    /// A node's status says something else of the counted resource.
+    pub(crate) fn show(&mut self, name: &str, advertised: Advertised) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.node.advertised = advertised;
+        }
+    }
+
+    /// The nodes behind a name, in order.
+    pub(crate) fn behind(&self, name: Option<&str>) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range::<str, _>((from, Bound::Unbounded))
     }
 
     /// Kinds that are kept, those without nodes included.

@@ -104,6 +104,7 @@ impl Ledger {
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
             raise: None,
+            priority: reservation.constraints.priority.unwrap_or_default(),
             constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),

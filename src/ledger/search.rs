@@ -58,6 +58,7 @@ impl Ask {
                     standings,
                     findings: Vec::new(),
                     wants: None,
+                    taken: Vec::new(),
                     shared,
                 },
             );

@@ -267,6 +267,7 @@ mod tests {
             ready: true,
             pools: Vec::new(),
             notes: Vec::new(),
+            advertised: crate::device::Advertised::default(),
         }
     }
 

@@ -105,7 +105,7 @@ fn others(spec: &Spec, fields: &mut Fields) {
     later_because(
         "spec.enforcement",
         enforced,
-        "every level acts as admission",
+        "the level acts as admission",
         fields,
     );
     let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);

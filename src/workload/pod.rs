@@ -114,6 +114,8 @@ pub struct PodSpec {
     pub priority_class_name: Option<String>,
     /// Priority, filled in by the API server.
     pub priority: Option<i32>,
+    /// `Never` keeps the scheduler from ending others for the pod; filled in by the API server.
+    pub preemption_policy: Option<String>,
     /// Gates that hold the pod back from the scheduler.
     #[serde(deserialize_with = "as_absent")]
     pub scheduling_gates: Vec<SchedulingGate>,

@@ -460,6 +460,7 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         (&Method::POST, _) => "POST",
         (&Method::PUT, _) => "PUT",
         (&Method::DELETE, _) => "DELETE",
+        (&Method::PATCH, _) => "PATCH",
         (_, Some(_)) => "GET",
         _ if watch => "WATCH",
         _ => "LIST",
@@ -493,6 +494,23 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
             let object: Value = serde_json::from_slice(&bytes).unwrap();
             server.shared().posted.push(object.clone());
             (StatusCode::CREATED, object.to_string()).into_response()
+        }
+        "PATCH" => {
+            let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let change: Value = serde_json::from_slice(&bytes).unwrap();
+            let key = format!("{namespace}/{}", name.unwrap());
+            let known = server
+                .shared()
+                .objects
+                .get(resource)
+                .and_then(|all| all.get(&key))
+                .cloned();
+            let Some(mut object) = known else {
+                return status(404, "not found");
+            };
+            json_patch::merge(&mut object, &change);
+            server.set(resource, object.clone());
+            object.to_string().into_response()
         }
         "GET" => {
             let shared = server.shared();

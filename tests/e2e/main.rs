@@ -27,6 +27,7 @@ mod claims;
 mod cluster;
 mod configuration;
 mod control_plane;
+mod counted;
 mod custom_kinds;
 mod manifests;
 mod mig;

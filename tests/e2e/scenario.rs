@@ -70,7 +70,7 @@ impl Scenario {
         format!("{}/{name}", self.pods())
     }
 
-    /// Adds a node, waits until it is Ready and until vramgate knows it.
+    /// Adds a node, waits until it is Ready, until vramgate knows it, and until pods on it are counted by the scheduler.
     pub fn node(&self, node: GpuNode) {
         self.unknown_node(&node);
         if !node.becomes_ready() {
@@ -83,7 +83,8 @@ impl Scenario {
         loop {
             let answer = self.api().post(&format!("{}?dryRun=All", self.pods()), &probe);
             // A pod that no known node matches is admitted and waits, so success alone proves nothing.
-            if answer.is_success() && self.is_known(&node) {
+            let counted = !node.offers("nvidia.com/gpu") || counted(&answer.body).is_some();
+            if answer.is_success() && counted && self.is_known(&node) {
                 return;
             }
             if Instant::now() > deadline {
@@ -418,6 +419,22 @@ impl Scenario {
         }
         panic!("top should show {promised} promised on {node}: {}", json!(last));
     }
+}
+
+/// What the first container of a pod carries of the resource by which the scheduler counts memory.
+pub fn counted(pod: &Value) -> Option<u64> {
+    amount(&pod["spec"]["containers"][0]["resources"]["requests"])
+}
+
+/// What a node advertises of it.
+pub fn advertised(node: &Value) -> Option<u64> {
+    let status = &node["status"];
+    amount(&status["capacity"]).filter(|number| amount(&status["allocatable"]) == Some(*number))
+}
+
+fn amount(list: &Value) -> Option<u64> {
+    let text = list["vramgate.io/gpu-ppm"].as_str()?;
+    Some(vramgate::counted::read(text).expect("a whole number").ppm())
 }
 
 /// Whether a JSON fraction, text or number, is the decimal `expected`, trailing zeros aside.

@@ -65,6 +65,16 @@ impl Vramgate {
         command
     }
 
+    /// Takes the counted resource off all nodes of a cluster.
+    pub fn uninstall_node_resources(&self) -> Result<String, String> {
+        let kubeconfig = self.directory.join("vramgate.kubeconfig");
+        self.run(&[
+            "uninstall-node-resources",
+            "--kubeconfig",
+            &kubeconfig.display().to_string(),
+        ])
+    }
+
     /// Runs a subcommand to its end: standard output, or both streams on failure.
     fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self

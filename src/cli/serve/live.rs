@@ -64,6 +64,7 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
     };
     let leadership = replicas.leadership();
+    let cluster = cluster.led_by(leadership.clone());
     metrics.gauge(
         "leader",
         "Whether this replica leads the others (1) or not (0)",

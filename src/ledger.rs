@@ -354,7 +354,8 @@ impl Ledger {
             self.raised.insert(uid.clone());
         }
         let made = holder::made(pod);
-        let claims = holder::claims(&demand, &made);
+        let granted = holder::granted(pod, &demand);
+        let claims = holder::claims(&demand, &made, &granted);
         let mut observed = observed::read(pod);
         let given = other_systems::given(pod, other_systems::trusted(pod, labels, &self.policies));
         observed.extend(observed::of_others(&demand, &given));
@@ -386,6 +387,7 @@ impl Ledger {
             observed,
             claims,
             made,
+            granted,
             seen: true,
             foreign: false,
             terminating: pod.metadata.deletion_timestamp.is_some(),

@@ -400,6 +400,60 @@ fn claims_that_were_made_for_pods_are_summed_up_as_well() {
 }
 
 #[test]
+fn slots_that_a_class_stands_for_are_summed_up_with_claims_for_their_device() {
+    let mut cluster = with_shareable(Cluster::new(), json!([shareable("gpu-0"), shareable("gpu-1")]));
+    // The scheduler makes a claim for the slot and names it in the status of the pod.
+    let mut server = container("server", SMALL, Some("0.60"));
+    server["resources"] = json!({"limits": {"nvidia.com/gpu": "1"}});
+    let mut pod = pod_of("slots", json!([server]));
+    pod["metadata"]["uid"] = json!("slots");
+    assert!(cluster.create(&pod).admit);
+    let mut made = on("slots-extended-resources-x", of_gpu(), "gpu-0");
+    made["spec"]["devices"]["requests"][0]["name"] = json!("container-0-request-0");
+    made["status"]["allocation"]["devices"]["results"][0]["request"] = json!("container-0-request-0");
+    cluster.resource(&made);
+    cluster.resource(&on("here", of_gpu(), "gpu-0"));
+    cluster.resource(&on("elsewhere", of_gpu(), "gpu-1"));
+    pod["spec"]["nodeName"] = json!("n1");
+    cluster.see(&pod);
+    assert!(row(&cluster, "gpu-0").holders.is_empty(), "nothing tells it yet");
+    pod["status"] = json!({"extendedResourceClaimStatus": {
+        "resourceClaimName": "slots-extended-resources-x",
+        "requestMappings": [{"containerName": "server", "resourceName": "nvidia.com/gpu",
+            "requestName": "container-0-request-0"}],
+    }});
+    cluster.see(&pod);
+    assert_eq!(row(&cluster, "gpu-0").promised_share.ppm(), 600_000);
+
+    let verdict = cluster.create(&by_name("a", "here", "0.40"));
+    assert!(!verdict.admit, "{:#?}", verdict.findings);
+    let full = finding(&verdict, Code::Vg201);
+    assert_eq!(full.holders.len(), 1);
+    assert_eq!(
+        fixes_hold(&mut cluster, &by_name("a", "here", "0.40"), &verdict),
+        1
+    );
+    assert!(cluster.create(&by_name("b", "elsewhere", "0.40")).admit);
+    assert!(cluster.create(&by_name("a", "here", "0.30")).admit);
+    assert_eq!(row(&cluster, "gpu-0").promised_share.ppm(), 900_000);
+
+    // A container or a resource that the status does not map has none of the claim's devices.
+    for (container, resource) in [("other", "nvidia.com/gpu"), ("server", "nvidia.com/other")] {
+        let mut other = pod.clone();
+        let mapping = &mut other["status"]["extendedResourceClaimStatus"]["requestMappings"][0];
+        mapping["containerName"] = json!(container);
+        mapping["resourceName"] = json!(resource);
+        cluster.see(&other);
+        assert_eq!(row(&cluster, "gpu-0").promised_share.ppm(), 300_000);
+    }
+    // It goes with its pod.
+    cluster.see(&pod);
+    assert!(!cluster.create(&by_name("c", "here", "0.40")).admit);
+    cluster.ledger.remove_pod("slots");
+    assert!(cluster.create(&by_name("c", "here", "0.40")).admit);
+}
+
+#[test]
 fn partitions_of_a_gpu_are_devices_with_memory_of_their_own() {
     let devices = json!([
         mig("gpu-0-mig-2g20gb-14-0", "2g.20gb", "20096Mi"),

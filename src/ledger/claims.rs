@@ -85,7 +85,7 @@ impl Ledger {
         for claim in self.dra.claims_on(device) {
             let (namespace, name) = claim;
             for holder in self.claimants(namespace, name) {
-                for used in &holder.demand.uses {
+                for used in holder.uses() {
                     let is_known = there.iter().any(|other| std::ptr::eq(other.used, used));
                     let terms = || self.terms_on(&holder.made, used, claim, device);
                     if let (false, Some(terms)) = (is_known, terms()) {
@@ -240,8 +240,21 @@ impl Ledger {
         let raise = of.holder.raise.as_ref().map(|(demand, _)| demand);
         let others = of.holder.recorded.iter().chain(raise);
         let others = others.filter(|other| !Arc::ptr_eq(other, &of.holder.demand));
+        let container = &of.used.claim.container;
+        if of.holder.is_granted(of.used) {
+            let slots = others.flat_map(|demand| &demand.claims);
+            let same = slots
+                .filter(|slots| slots.container == *container && slots.resource == of.used.claim.resource);
+            return same.fold(now, |most, slots| {
+                let other = Use {
+                    claim: slots.clone(),
+                    ..of.used.clone()
+                };
+                most.or_more(held(&other, kind, of.terms, sharing, rules))
+            });
+        }
         let same = others.flat_map(|demand| &demand.uses);
-        let same = same.filter(|used| used.claim.container == of.used.claim.container);
+        let same = same.filter(|used| used.claim.container == *container);
         same.map(|used| held(used, kind, of.terms, sharing, rules))
             .fold(now, OnEach::or_more)
     }

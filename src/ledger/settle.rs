@@ -12,6 +12,10 @@ use super::search::{Ask, Overlay};
 use super::{Holder, Ledger};
 use crate::placement::candidates::{Fit, node_matches};
 
+/// How often one change lets all crowded nodes hand pods on to each other. What is still too close then stays counted
+/// where it is, so that its node takes nobody else.
+const MOST_ROUNDS: usize = 8;
+
 impl Ledger {
     /// Finds a tentative place for a pod that has none.
     pub(super) fn place_again(&mut self, uid: &Arc<str>) {
@@ -58,14 +62,26 @@ impl Ledger {
         }
     }
 
-    /// Gives what became free to the pods that wait for a place: the scheduler will.
+    /// Gives what became free to the pods that wait for a place: the scheduler will. Asks each crowded node at most
+    /// [`MOST_ROUNDS`] times, whatever becomes free by that.
     pub(super) fn fill_freed(&mut self) {
-        while let Some(node) = self.freed.pop_first() {
-            self.fill(&node);
-            // What stands too close elsewhere may move here.
+        for _ in 0..MOST_ROUNDS {
+            if self.freed.is_empty() {
+                return;
+            }
+            self.fill_all_freed();
+            // What stands too close elsewhere may move to where something became free.
             for crowded in self.crowded.clone() {
                 self.settle(&crowded);
             }
+        }
+        // Who waits is counted nowhere, so what is free is always theirs before a new pod's. This frees nothing more.
+        self.fill_all_freed();
+    }
+
+    fn fill_all_freed(&mut self) {
+        while let Some(node) = self.freed.pop_first() {
+            self.fill(&node);
         }
     }
 
@@ -126,30 +142,58 @@ impl Ledger {
         // Those that have no place come before those that are accounted somewhere.
         self.fill(node);
         self.bring_back(node);
-        let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
-        while self.is_over(node) {
-            let mut candidates: Vec<&Holder> = self
-                .nodes
-                .get(node)
-                .into_iter()
-                .flat_map(|entry| &entry.accounted)
-                .filter_map(|uid| self.holders.get(uid))
-                .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
-                .collect();
-            // Tentative places move before pods that really stand here, and the latest before the earliest.
-            candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
-            let found = candidates.into_iter().find_map(|holder| {
-                let ask = Ask::of(self, holder)?;
-                let place = Overlay::new(self).find(&ask, &here)?;
-                Some((holder.uid.clone(), place))
-            });
-            let Some((uid, place)) = found else {
-                self.crowded.insert(Arc::from(node));
-                return;
-            };
-            self.account(&uid, &place);
+        self.relieve(node);
+        if self.is_over(node) {
+            self.crowded.insert(Arc::from(node));
+        } else {
+            self.crowded.remove(node);
         }
-        self.crowded.remove(node);
+    }
+
+    /// Moves away what can move while a node is above its budget; asks for each pod once.
+    fn relieve(&mut self, node: &str) {
+        if !self.is_over(node) {
+            return;
+        }
+        let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
+        let accounted = self
+            .nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|entry| &entry.accounted);
+        let mut candidates: Vec<&Holder> = accounted
+            .filter_map(|uid| self.holders.get(uid))
+            .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
+            .collect();
+        // Tentative places move before pods that really stand here, and the latest before the earliest.
+        candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
+        let candidates: Vec<Arc<str>> = candidates.into_iter().map(|holder| holder.uid.clone()).collect();
+        for uid in candidates {
+            if !self.is_over(node) {
+                return;
+            }
+            let Some(holder) = self.holders.get(&uid).filter(|holder| self.is_too_much(holder)) else {
+                continue;
+            };
+            let Some(ask) = Ask::of(self, holder) else {
+                continue;
+            };
+            if let Some(place) = Overlay::new(self).find(&ask, &here) {
+                self.account(&uid, &place);
+            }
+        }
+    }
+
+    /// Whether a holder does not fit into what all others on its node leave. One that does is on none of the devices that
+    /// are too full: to move it would help nobody, and [`Self::bring_back`] would fetch it again.
+    fn is_too_much(&self, holder: &Holder) -> bool {
+        let place = holder.place.as_deref();
+        let Some((place, entry)) = place.and_then(|place| Some((place, self.nodes.get(place)?))) else {
+            return false;
+        };
+        let mut others = Overlay::new(self);
+        others.without(holder);
+        !others.fits(place, entry, &holder.standings).memory
     }
 
     /// Accounts a node's own pods on it again where there is room.

@@ -12,7 +12,7 @@ use crate::device::GpuNode;
 use crate::dra::{Dra, Key};
 use crate::engine::Sources;
 use crate::policy::{Evidence, PolicySet};
-use crate::workload::pod::Pod;
+use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
 
 pub mod advertised;
@@ -369,18 +369,7 @@ impl Ledger {
             demand,
             recorded,
             raise,
-            // Once bound, the pod's own nodeName says where it went, not where it could have gone.
-            constraints: match (&node, admitted_here) {
-                (None, _) => Some(constraints(pod)),
-                // It was recorded for another node, so it was the scheduler that chose this one.
-                (Some(node), _) if recorded_at.as_ref().is_some_and(|at| at != node) => {
-                    let mut spec = constraints(pod);
-                    Arc::make_mut(&mut spec).node_name = None;
-                    Some(spec)
-                }
-                (Some(_), true) => previous.as_ref().and_then(|holder| holder.constraints.clone()),
-                (Some(_), false) => None,
-            },
+            constraints: may_go(pod, node.as_ref(), recorded_at.as_ref(), previous.as_ref()),
             node: node.clone(),
             place: None,
             standings: Vec::new(),
@@ -705,6 +694,26 @@ impl Ledger {
         self.freed(&place);
         Some(place)
     }
+}
+
+/// Where a pod that was seen may stand. Once it is bound, its own nodeName says where it went, not where it could have gone.
+fn may_go(
+    pod: &Pod,
+    node: Option<&Arc<str>>,
+    recorded_at: Option<&Arc<str>>,
+    previous: Option<&Holder>,
+) -> Option<Arc<PodSpec>> {
+    let Some(node) = node else {
+        return Some(constraints(pod));
+    };
+    if recorded_at.is_some_and(|at| at != node) {
+        // It was recorded for another node, so it was the scheduler that chose this one.
+        let mut spec = constraints(pod);
+        Arc::make_mut(&mut spec).node_name = None;
+        return Some(spec);
+    }
+    let admitted = previous.filter(|holder| holder.admitted_here);
+    admitted.and_then(|holder| holder.constraints.clone())
 }
 
 /// Pool by pool the larger of both.

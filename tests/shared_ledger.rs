@@ -752,7 +752,7 @@ fn run(seed: u64, one_in: usize, steps: Vec<Step>, last: (u64, Option<usize>), i
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 80, max_shrink_iters: 4_000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_node_is_promised_twice(

@@ -309,3 +309,73 @@ async fn fields_of_a_newer_release_survive() {
     assert_eq!(of_x["takes"][0]["unit"], "new");
     assert_eq!(written["reservations"].as_array().unwrap().len(), 2);
 }
+
+/// An image that takes more, in place: it is in the record before it is admitted, and no longer than it may come.
+#[tokio::test]
+async fn what_an_update_raises_is_recorded_until_it_is_seen_or_refused() {
+    for is_stored in [true, false] {
+        let store = Arc::new(MemoryStore::new());
+        let (ledger, recorder, decider) = suite::replica(store.clone());
+        let (other, _, other_decider) = suite::replica(store.clone());
+        let until = || Instant::now() + Duration::from_secs(2);
+        let tell = |ledger: &std::sync::Mutex<vramgate::ledger::Ledger>| {
+            for (node, stored) in store.records() {
+                ledger.lock().unwrap().set_record(
+                    &node,
+                    &stored.record,
+                    &stored.version.0,
+                    vramgate::ledger::Moment(5),
+                );
+            }
+        };
+        let see = |ledger: &std::sync::Mutex<vramgate::ledger::Ledger>, fraction: &str| {
+            let mut pod = suite::pod("u", fraction);
+            pod["spec"]["nodeName"] = serde_json::json!(suite::NODES[2]);
+            ledger
+                .lock()
+                .unwrap()
+                .set_pod(&serde_json::from_value(pod).unwrap(), &NoSources);
+        };
+        assert!(
+            decider
+                .decide(suite::create("u", "0.20"), &NoSources, until())
+                .await
+                .verdict
+                .admit
+        );
+        see(&ledger, "0.20");
+        see(&other, "0.20");
+        let raise = suite::update("u", "0.20", "0.70");
+        assert!(decider.decide(raise, &NoSources, until()).await.verdict.admit);
+        let entry = || {
+            store.records()[suite::NODES[2]]
+                .record
+                .entries()
+                .next()
+                .unwrap()
+                .clone()
+        };
+        assert_eq!(entry().takes[0].shares_ppm, [200_000]);
+        assert_eq!(entry().raised[0].shares_ppm, [700_000]);
+        tell(&other);
+        let room = suite::create("v", "0.30");
+        let decision = other_decider
+            .decide(room.clone(), &NoSources, Instant::now())
+            .await;
+        let on = |decision: &vramgate::server::Decision| decision.verdict.placement[0].node.clone();
+        assert_eq!(on(&decision), suite::NODES[3], "the other replica counts it");
+        other.lock().unwrap().release("v");
+        if is_stored {
+            see(&ledger, "0.70");
+        } else {
+            ledger
+                .lock()
+                .unwrap()
+                .end_raises(vramgate::ledger::Moment(u64::MAX));
+        }
+        recorder.keep_records().await;
+        let takes = if is_stored { 700_000 } else { 200_000 };
+        assert_eq!(entry().takes[0].shares_ppm, [takes], "stored: {is_stored}");
+        assert!(entry().raised.is_empty());
+    }
+}

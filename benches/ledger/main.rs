@@ -62,7 +62,7 @@ fn ledger(nodes: usize) -> Ledger {
     for index in 0..nodes {
         let node = json!({
             "metadata": {"name": format!("n{index}"), "labels": {
-                "nvidia.com/gpu.product": "NVIDIA-L40S-SHARED", "nvidia.com/gpu.memory": "46068",
+                "nvidia.com/gpu.product": "NVIDIA-L40S-SHARED", "nvidia.com/gpu.memory": "4000000",
                 "nvidia.com/gpu.count": "1", "nvidia.com/gpu.replicas": SLOTS.to_string(),
                 "nvidia.com/gpu.sharing-strategy": "time-slicing",
             }},
@@ -78,7 +78,7 @@ fn ledger(nodes: usize) -> Ledger {
     ledger
 }
 
-/// An absolute declaration cannot be so small, but a fraction can: 256 of them are far from the budget.
+/// So small a part of so large a device that 256 of them are far from the budget.
 fn question(uid: &str) -> Question {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -260,7 +260,7 @@ fn takes(pools: &[Pool], standings: &[Standing]) -> Vec<Taken> {
     let shared = pools.iter().zip(standings);
     let shared = shared.filter(|(pool, standing)| pool.sharing.is_shared() && !standing.is_empty());
     let shares = |holds: &[Hold]| holds.iter().map(|hold| hold.share.ppm()).collect();
-    let taken = shared.map(|(pool, standing)| Taken {
+    let written = shared.map(|(pool, standing)| Taken {
         resource: pool.resource.to_string(),
         slots: standing.slots,
         shares_ppm: shares(&standing.holds),
@@ -268,7 +268,7 @@ fn takes(pools: &[Pool], standings: &[Standing]) -> Vec<Taken> {
         tenant: standing.tenant.as_deref().map(str::to_owned),
         others: Others::new(),
     });
-    taken.collect()
+    written.collect()
 }
 
 /// Whether what is taken is at least what `less` says.

@@ -195,7 +195,12 @@ impl Recorder {
             if !waits(&ledger) {
                 return Ok(Wrote::Nothing);
             }
-            let next = ledger.next_write(node, &stamp());
+            let extent = if uid.is_some() {
+                Extent::Additions
+            } else {
+                Extent::Exact
+            };
+            let next = ledger.next_write(node, extent, &stamp());
             if matches!(next, Next::Stuck) {
                 ledger.undo_moves(node);
                 self.withdraw(&mut ledger, node);

@@ -1,5 +1,6 @@
 //! What every store of records must do. The one in memory and the one in the API server pass the same tests.
 
+#![allow(dead_code, reason = "each test target uses a part")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -154,22 +155,34 @@ fn node(name: &str) -> Value {
     })
 }
 
-pub(crate) fn create(uid: &str, fraction: &str) -> Question {
-    let pod = json!({
+pub(crate) fn pod(uid: &str, fraction: &str) -> Value {
+    json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": uid, "namespace": "team", "uid": uid},
         "spec": {"containers": [{"name": "c", "image": "vllm/vllm-openai:v0.20.0",
             "args": ["--model", "m", "--gpu-memory-utilization", fraction],
             "resources": {"limits": {"nvidia.com/gpu": "1"}}}]},
-    });
+    })
+}
+
+pub(crate) fn create(uid: &str, fraction: &str) -> Question {
     Question {
         operation: Operation::Create,
-        workload: Workload::read(&pod).unwrap().unwrap(),
+        workload: Workload::read(&pod(uid, fraction)).unwrap().unwrap(),
         old: None,
         namespace_labels: BTreeMap::from([("kubernetes.io/metadata.name".to_owned(), "team".to_owned())]),
         by_node: false,
         scale_only: false,
         dry_run: false,
+    }
+}
+
+/// An UPDATE of its image, in place.
+pub(crate) fn update(uid: &str, old: &str, new: &str) -> Question {
+    Question {
+        operation: Operation::Update,
+        old: Workload::read(&pod(uid, old)).unwrap(),
+        ..create(uid, new)
     }
 }
 

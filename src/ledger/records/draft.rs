@@ -101,15 +101,17 @@ impl Ledger {
                 Some(place) => {
                     first.insert(place.clone());
                     if extent == Extent::Additions {
+                        draft.changed |= kept.seen != holder.seen;
                         kept_beside.push((holder, kept));
-                        draft.put(as_kept(holder, kept), kept.seen);
+                        draft.put(as_kept(holder, kept), holder.seen);
                     }
                 }
                 None => {
+                    draft.changed |= kept.seen != holder.seen;
                     if self.may_stand(uid, node) {
                         kept_beside.push((holder, kept));
                     }
-                    draft.put(as_kept(holder, kept), kept.seen);
+                    draft.put(as_kept(holder, kept), holder.seen);
                 }
             }
         }
@@ -124,9 +126,10 @@ impl Ledger {
     }
 
     /// The next write that brings the record of a node towards what is counted on it here: its own, or where pods moved
-    /// away from it, those of the nodes that have to take them first.
+    /// away from it, those of the nodes that have to take them first. For [`Extent::Additions`] they need not leave where
+    /// there is room for all.
     #[must_use]
-    pub fn next_write(&self, node: &Arc<str>, stamp: &str) -> Next {
+    pub fn next_write(&self, node: &Arc<str>, extent: Extent, stamp: &str) -> Next {
         let Some(draft) = self.draft(node, Extent::Exact, stamp) else {
             return Next::Nothing;
         };
@@ -137,19 +140,36 @@ impl Ledger {
                 (true, true) => Next::Stuck,
             };
         }
+        let first = draft.first;
+        let beside = || {
+            let draft = self.draft(node, Extent::Additions, stamp);
+            draft
+                .filter(|draft| draft.changed && !draft.is_crowded)
+                .map(|draft| Next::Write(node.clone(), Box::new(draft)))
+        };
+        let elsewhere = || self.next_of(node, first, stamp);
+        let next = match extent {
+            Extent::Additions => beside().or_else(elsewhere),
+            Extent::Exact => elsewhere().or_else(beside),
+        };
+        next.unwrap_or(Next::Stuck)
+    }
+
+    /// A record that can take what others are to lose.
+    fn next_of(&self, node: &Arc<str>, first: Vec<Arc<str>>, stamp: &str) -> Option<Next> {
         let mut looked_at: BTreeSet<Arc<str>> = BTreeSet::from([node.clone()]);
-        let mut open = draft.first;
+        let mut open = first;
         while let Some(first) = open.pop() {
             if !looked_at.insert(first.clone()) {
                 continue;
             }
             match self.draft(&first, Extent::Additions, stamp) {
                 Some(draft) if draft.is_crowded => open.extend(draft.first),
-                Some(draft) if draft.changed => return Next::Write(first, Box::new(draft)),
+                Some(draft) if draft.changed => return Some(Next::Write(first, Box::new(draft))),
                 _ => {}
             }
         }
-        Next::Stuck
+        None
     }
 
     /// Takes the tentative moves back that no record has: of the pods that are counted on a node, and of those that its

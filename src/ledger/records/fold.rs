@@ -184,6 +184,7 @@ impl Ledger {
             observed: Vec::new(),
             claims: Vec::new(),
             made: BTreeMap::new(),
+            granted: Vec::new(),
             seen: false,
             foreign: true,
             terminating: false,

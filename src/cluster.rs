@@ -195,7 +195,11 @@ impl<F: Facts> Cluster<F> {
             Box::pin(async move {
                 // Whether a pod's ConfigMaps may be read can depend on the labels of its namespace.
                 // A pod that is not bound yet finds its tentative place among the nodes that are known.
-                freshness.wait_for(&[Watched::Namespaces, Watched::Nodes]).await;
+                // One that the scheduler put elsewhere than it was admitted for is counted by both, so the records
+                // come first.
+                freshness
+                    .wait_for(&[Watched::Namespaces, Watched::Nodes, Watched::GpuLedgers])
+                    .await;
                 pods.follow(&mut pod_fold).await;
             }),
         );

@@ -276,8 +276,9 @@ async fn without_its_definition_it_is_not_ready_and_says_how_to_install_it() {
     let api = ApiServer::start().await;
     api.refuse("gpuledgers", Some(404));
     let running = Running::start(api).await;
-    until("only the records are missing", || {
-        running.freshness.waiting_for() == [Watched::GpuLedgers]
+    // Pods wait for the records: who was admitted for another node than its own is counted by both.
+    until("only the records and pods are missing", || {
+        running.freshness.waiting_for() == [Watched::Pods, Watched::GpuLedgers]
     })
     .await;
     until("the remedy is told", || {

@@ -375,12 +375,22 @@ impl Demand {
         !self.claims.is_empty() || !self.uses.is_empty()
     }
 
-    /// What a claim's container carries, where nothing else of the container stands for it.
-    pub(crate) fn carried_by(&self, claim: &Claim) -> Option<Share> {
-        let carried = self.carried.iter().find(|one| one.pointer == claim.pointer)?;
-        let mut of_it = self.claims.iter().filter(|other| other.pointer == claim.pointer);
-        let is_only = of_it.next().is_some() && of_it.next().is_none();
-        carried.share.filter(|_| is_only && claim.slots > 0)
+    /// What containers carry, by their pointer, where one claim stands for all of it.
+    pub(crate) fn carried_by_claim(&self) -> BTreeMap<&str, Share> {
+        let mut claims: BTreeMap<&str, u32> = BTreeMap::new();
+        if self.carried.is_empty() {
+            return BTreeMap::new();
+        }
+        for claim in self.claims.iter().filter(|claim| claim.slots > 0) {
+            *claims.entry(&claim.pointer).or_default() += 1;
+        }
+        let single = self
+            .carried
+            .iter()
+            .filter(|one| claims.get(one.pointer.as_str()) == Some(&1));
+        single
+            .filter_map(|one| Some((one.pointer.as_str(), one.share?)))
+            .collect()
     }
 
     /// The resources that the pod asks for, each once.

@@ -1150,7 +1150,7 @@ async fn nodes_advertise_what_they_should_again_after_a_reset_and_no_more_often(
         running.facts().nodes["a"]
             .advertised
             .allocatable
-            .map(|share| share.ppm())
+            .map(vramgate::units::Share::ppm)
     };
     let until_shown = async |number: Option<u64>| {
         until(

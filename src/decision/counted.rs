@@ -63,7 +63,8 @@ pub(super) fn wanted(demand: &Demand, survey: &Survey<'_>, ledger: &Ledger) -> O
     {
         let taken = |kind: &Candidate<'_>| kind.weighed.taken.get(index).copied();
         let share = counted::share(survey.countable().iter().filter_map(taken));
-        match wanted.iter_mut().find(|one| one.pointer == claim.pointer) {
+        // The claims of a container stand together.
+        match wanted.last_mut().filter(|one| one.pointer == claim.pointer) {
             Some(one) => one.share = one.share.map(|before| before.plus(share)),
             None => wanted.push(Carried {
                 container: claim.container.clone(),
@@ -80,15 +81,17 @@ pub(super) fn wanted(demand: &Demand, survey: &Survey<'_>, ledger: &Ledger) -> O
 
 /// The operations that make the containers of a pod carry what is wanted, and nothing else.
 pub(super) fn operations(pod: &Pod, wanted: &[Carried]) -> Vec<PatchOperation> {
+    let wanted = by_pointer(wanted);
     let set = |placed: Placed<'_>| {
         let pointer = placed.pointer();
-        let share = wanted
-            .iter()
-            .find(|one| one.pointer == pointer)
-            .and_then(|one| one.share);
+        let share = wanted.get(pointer.as_str()).and_then(|one| one.share);
         of_container(placed.container, &pointer, share)
     };
     engine::containers(pod).flat_map(set).collect()
+}
+
+fn by_pointer(list: &[Carried]) -> BTreeMap<&str, &Carried> {
+    list.iter().map(|one| (one.pointer.as_str(), one)).collect()
 }
 
 fn of_container(container: &Container, pointer: &str, share: Option<Share>) -> Vec<PatchOperation> {
@@ -120,10 +123,10 @@ fn of_container(container: &Container, pointer: &str, share: Option<Share>) -> V
 pub(super) fn mismatch(demand: &Demand, survey: &Survey<'_>, ledger: &Ledger) -> Option<Finding> {
     let wanted = wanted(demand, survey, ledger)?;
     let policy = survey.policy();
-    let of = |list: &[Carried], pointer: &str| list.iter().find(|one| one.pointer == pointer).cloned();
+    let (should_carry, does_carry) = (by_pointer(&wanted), by_pointer(&demand.carried));
     let mut all = wanted.iter().chain(&demand.carried);
     let wrong = all.find(|one| {
-        let (should, does) = (of(&wanted, &one.pointer), of(&demand.carried, &one.pointer));
+        let (should, does) = (should_carry.get(&*one.pointer), does_carry.get(&*one.pointer));
         match (should, does) {
             (Some(should), Some(does)) => should.share != does.share,
             (None, Some(does)) => does.share != Some(Share::ZERO),
@@ -131,9 +134,9 @@ pub(super) fn mismatch(demand: &Demand, survey: &Survey<'_>, ledger: &Ledger) ->
             (None, None) => false,
         }
     })?;
-    let should = of(&wanted, &wrong.pointer).and_then(|one| one.share);
-    let does = of(&demand.carried, &wrong.pointer);
-    Some(refusal(policy, wrong, should, does.as_ref()))
+    let should = should_carry.get(&*wrong.pointer).and_then(|one| one.share);
+    let does = does_carry.get(&*wrong.pointer).copied();
+    Some(refusal(policy, wrong, should, does))
 }
 
 /// The refusal of a pod that asks for no slot and carries a share: it would keep others off a device.

@@ -86,6 +86,7 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
         taken: vec![Taken::Nothing; demand.claims.len()],
         ..Weighed::default()
     };
+    let carried = demand.carried_by_claim();
     for (index, pool) in pools.iter().enumerate() {
         let mut running = Standing::default();
         let mut peak_of_init = Standing::default();
@@ -101,10 +102,11 @@ pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
             if let Some(taken) = weighed.taken.get_mut(at) {
                 *taken = Taken::of(claim, pool, &holds);
             }
-            if let Some(carried) = demand.carried_by(claim)
+            if let Some(least) = carried.get(claim.pointer.as_str())
                 && pool.sharing.is_shared()
+                && claim.slots > 0
             {
-                counted::raise(&mut holds, carried);
+                counted::raise(&mut holds, *least);
             }
             weighed.findings.extend(mps::findings(claim, pool, rules));
             weighed

@@ -156,7 +156,7 @@ impl Store for Forbidden {
 #[tokio::test]
 async fn a_store_that_refuses_is_told_at_once() {
     let (ledger, _, decider) = suite::replica(Arc::new(Forbidden));
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     let decision = decider
         .decide(suite::create("u", "0.30"), &NoSources, until)
         .await;
@@ -176,7 +176,7 @@ async fn whoever_gives_up_leaves_nothing_behind() {
     ))));
     let (ledger, _, decider) = suite::replica(store.clone());
     {
-        let until = Instant::now() + Duration::from_secs(60);
+        let until = Instant::now() + Duration::from_mins(1);
         let mut waits = decider.decide(suite::create("u", "0.30"), &NoSources, until);
         assert!(futures::poll!(&mut waits).is_pending());
         assert!(ledger.lock().unwrap().holds("u"));

@@ -257,10 +257,10 @@ fn standing_of(taken: &Taken, pool: &Pool, now: Option<&Standing>) -> Standing {
 
 /// The written form of what a pod takes of the shared pools of a node.
 fn takes(pools: &[Pool], standings: &[Standing]) -> Vec<Taken> {
-    let shared = pools.iter().zip(standings);
-    let shared = shared.filter(|(pool, standing)| pool.sharing.is_shared() && !standing.is_empty());
+    let all = pools.iter().zip(standings);
+    let taken = all.filter(|(pool, standing)| pool.sharing.is_shared() && !standing.is_empty());
     let shares = |holds: &[Hold]| holds.iter().map(|hold| hold.share.ppm()).collect();
-    let written = shared.map(|(pool, standing)| Taken {
+    let written = taken.map(|(pool, standing)| Taken {
         resource: pool.resource.to_string(),
         slots: standing.slots,
         shares_ppm: shares(&standing.holds),

@@ -191,7 +191,7 @@ impl Recorder {
             if !waits(&ledger) {
                 return Ok(Wrote::Nothing);
             }
-            self.withdraw(&mut ledger, node);
+            withdraw(&mut ledger, node);
             if !waits(&ledger) {
                 return Ok(Wrote::Nothing);
             }
@@ -203,7 +203,7 @@ impl Recorder {
             let next = ledger.next_write(node, extent, &stamp());
             if matches!(next, Next::Stuck) {
                 ledger.undo_moves(node);
-                self.withdraw(&mut ledger, node);
+                withdraw(&mut ledger, node);
             }
             next
         };
@@ -218,23 +218,13 @@ impl Recorder {
         }
     }
 
-    fn withdraw(&self, ledger: &mut Ledger, node: &str) {
-        for uid in ledger.withdraw(node) {
-            tracing::debug!(
-                node,
-                uid = &*uid,
-                "another replica was faster: the reservation is judged again"
-            );
-        }
-    }
-
     /// Adds to the record of a node, once, what another record is to lose.
     async fn write_additions(&self, node: &Arc<str>) -> Result<Wrote, Hopeless> {
         let turn = self.turn(node);
         let _held = turn.lock().await;
         let draft = {
             let mut ledger = self.lock();
-            self.withdraw(&mut ledger, node);
+            withdraw(&mut ledger, node);
             ledger.draft(node, Extent::Additions, &stamp())
         };
         match draft.filter(|draft| draft.changed && !draft.is_crowded) {
@@ -311,6 +301,16 @@ impl Recorder {
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn withdraw(ledger: &mut Ledger, node: &str) {
+    for uid in ledger.withdraw(node) {
+        tracing::debug!(
+            node,
+            uid = &*uid,
+            "another replica was faster: the reservation is judged again"
+        );
     }
 }
 

@@ -316,7 +316,7 @@ impl Load {
         }
         let is_anywhere = !standing.is_seen();
         let open = self.devices(pool, policy, More::of(standing)).filter(|device| {
-            is_anywhere && device.free > 0
+            is_anywhere && (device.free > 0 || standing.slots == 0)
                 || standing.on_devices().any(|(seen, _, _)| Some(seen) == device.id)
         });
         let mut there = open.filter_map(|device| self.observed.get(device.id?));
@@ -382,7 +382,7 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
 }
 
 /// The same where the devices of some holders are known. A device without a free slot is none that the standing can be on,
-/// unless it takes memory of every device.
+/// unless it takes memory of every device, or takes none of the slots.
 fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Share {
     let mut after = load.clone();
     after.add(standing);
@@ -396,7 +396,7 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
     let may_be_on = |device: &Device<'_>| match device.id {
         Some(id) => {
             is_everywhere
-                || is_anywhere && !full.contains(&id)
+                || is_anywhere && (standing.slots == 0 || !full.contains(&id))
                 || standing.seen.iter().any(|seen| seen.devices.contains_key(id))
         }
         None => is_everywhere || is_anywhere,
@@ -547,6 +547,31 @@ mod tests {
         assert_eq!(load.together(&pool, &policy()).ppm(), 200_000);
         load.remove(&beside);
         assert_eq!(load, Load::default());
+    }
+
+    #[test]
+    fn what_takes_no_slot_may_be_on_a_device_that_has_none_left() {
+        let pool = pool(2, 2);
+        let mut load = Load::default();
+        for _ in 0..2 {
+            let mut there = on("gpu-a", 400_000);
+            there.tenant = Some("a".into());
+            load.add(&there);
+        }
+        let mut beside = standing(&[200_000]);
+        assert!(
+            fits(&pool, &policy(), &load, &beside).all(),
+            "by a slot of the other"
+        );
+        beside.slots = 0;
+        assert!(!fits(&pool, &policy(), &load, &beside).memory);
+        assert_eq!(with(&pool, &policy(), &load, &beside).ppm(), 1_000_000);
+        let mut little = standing(&[100_000]);
+        little.slots = 0;
+        little.tenant = Some("a".into());
+        assert!(fits(&pool, &policy(), &load, &little).all());
+        little.tenant = Some("b".into());
+        assert!(!fits(&pool, &policy(), &load, &little).tenants);
     }
 
     #[test]

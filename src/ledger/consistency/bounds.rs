@@ -10,7 +10,9 @@ impl Run {
     /// A cluster of these nodes alone, by shape.
     fn of(shapes: &[(&str, usize)]) -> Self {
         let mut run = Self::new();
-        NODES.iter().for_each(|name| run.ledger.remove_node(name));
+        for name in NODES {
+            run.ledger.remove_node(name);
+        }
         for (name, shape) in shapes {
             set_node(&mut run.ledger, &node(name, *shape));
         }

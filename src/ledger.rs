@@ -359,6 +359,12 @@ impl Ledger {
         let mut observed = observed::read(pod);
         let given = other_systems::given(pod, other_systems::trusted(pod, labels, &self.policies));
         observed.extend(observed::of_others(&demand, &given));
+        let constraints = match &node {
+            Some(_) if self.records.is_shared() && !admitted_here => {
+                Some(self.could_go(pod, previous.as_ref()))
+            }
+            _ => may_go(pod, node.as_ref(), recorded_at.as_ref(), previous.as_ref()),
+        };
         let holder = Holder {
             uid: uid.clone(),
             namespace: Arc::from(pod.metadata.namespace.as_str()),
@@ -369,7 +375,7 @@ impl Ledger {
             demand,
             recorded,
             raise,
-            constraints: may_go(pod, node.as_ref(), recorded_at.as_ref(), previous.as_ref()),
+            constraints,
             node: node.clone(),
             place: None,
             standings: Vec::new(),
@@ -393,21 +399,7 @@ impl Ledger {
             self.nodes.end_history(node);
         }
         match (node, was) {
-            (Some(node), Some(was)) if admitted_here => {
-                // Where the scheduler took a node that is full, the pod stays accounted at the place that admission
-                // found: that one is free by construction, so all admitted pods still have one.
-                let place = if self.has_room(&uid, &node) || !self.has_room(&uid, &was) {
-                    node
-                } else {
-                    was
-                };
-                self.account(&uid, &place);
-                self.settle(&place);
-            }
-            (Some(node), _) => {
-                self.account(&uid, &node);
-                self.settle(&node);
-            }
+            (Some(node), was) => self.account_bound(&uid, node, was.filter(|_| admitted_here)),
             (None, was) => {
                 // The place that admission found is kept even where it is crowded by now.
                 match was.filter(|was| self.may_stand(&uid, was)) {
@@ -421,6 +413,31 @@ impl Ledger {
         }
         self.lower_what_was_seen(&uid);
         self.fill_freed();
+    }
+
+    /// Where a bound pod could have gone, of which no record tells yet: one may come that has it elsewhere. Pods of one
+    /// controller are alike, and keep that once.
+    fn could_go(&self, pod: &Pod, previous: Option<&Holder>) -> Arc<PodSpec> {
+        if let Some(known) = previous.filter(|holder| holder.node.is_some())
+            && let Some(known) = &known.constraints
+        {
+            return known.clone();
+        }
+        let spec = unbound(pod);
+        let sibling = controller_of(&pod.metadata).and_then(|owner| self.of_controller(&owner.uid).next());
+        let alike = sibling.and_then(|sibling| sibling.constraints.as_ref());
+        alike.filter(|alike| **alike == spec).cloned().unwrap_or(spec)
+    }
+
+    /// Accounts a bound pod that is accounted nowhere. Where the scheduler took a node that is full, it stays at the place
+    /// that admission found: that one is free by construction, so all admitted pods still have one.
+    fn account_bound(&mut self, uid: &Arc<str>, node: Arc<str>, found: Option<Arc<str>>) {
+        let found = found.filter(|found| {
+            !self.has_room(uid, &node) && self.may_stand(uid, found) && self.has_room(uid, found)
+        });
+        let place = found.unwrap_or(node);
+        self.account(uid, &place);
+        self.settle(&place);
     }
 
     /// A pod is gone.
@@ -696,6 +713,13 @@ impl Ledger {
     }
 }
 
+/// Where a pod could have gone that the scheduler put on a node.
+fn unbound(pod: &Pod) -> Arc<PodSpec> {
+    let mut spec = constraints(pod);
+    Arc::make_mut(&mut spec).node_name = None;
+    spec
+}
+
 /// Where a pod that was seen may stand. Once it is bound, its own nodeName says where it went, not where it could have gone.
 fn may_go(
     pod: &Pod,
@@ -708,9 +732,7 @@ fn may_go(
     };
     if recorded_at.is_some_and(|at| at != node) {
         // It was recorded for another node, so it was the scheduler that chose this one.
-        let mut spec = constraints(pod);
-        Arc::make_mut(&mut spec).node_name = None;
-        return Some(spec);
+        return Some(unbound(pod));
     }
     let admitted = previous.filter(|holder| holder.admitted_here);
     admitted.and_then(|holder| holder.constraints.clone())

@@ -189,7 +189,9 @@ fn asking_what_a_controller_can_no_longer_mean_ends_nothing() {
         assert!(cluster.create(&pod).admit);
     }
     let uids = |wants, before| {
-        let surplus = cluster.ledger.surplus("owner", wants, Moment(before));
+        let surplus = cluster
+            .ledger
+            .surplus("owner", wants, Moment(before), Moment(before));
         surplus.into_iter().map(|stale| stale.uid).collect::<Vec<_>>()
     };
     assert_eq!(uids(4, 100), [""; 0]);

@@ -99,19 +99,50 @@ fn it_ends_when_its_owner_can_no_longer_mean_it() {
     assert!(cluster.create(&owned("chat-1", "uid-1")).admit);
     assert!(cluster.ledger.has_waiting("rs"));
     // One more is created by an owner of one: the first was not stored. An owner of two means both.
-    assert_eq!(told(cluster.ledger.surplus("rs", 1, Moment(u64::MAX))), ["uid-1"]);
-    assert!(cluster.ledger.surplus("rs", 2, Moment(u64::MAX)).is_empty());
+    assert_eq!(
+        told(
+            cluster
+                .ledger
+                .surplus("rs", 1, Moment(u64::MAX), Moment(u64::MAX))
+        ),
+        ["uid-1"]
+    );
+    assert!(
+        cluster
+            .ledger
+            .surplus("rs", 2, Moment(u64::MAX), Moment(u64::MAX))
+            .is_empty()
+    );
     // What may be on its way to the store is left alone.
-    assert!(cluster.ledger.surplus("rs", 1, Moment(0)).is_empty());
+    assert!(cluster.ledger.surplus("rs", 1, Moment(0), Moment(0)).is_empty());
     assert!(cluster.create(&owned("chat-2", "uid-2")).admit);
     // The oldest goes first. Pods that are seen count towards what is wanted, those that terminate do not.
-    assert_eq!(told(cluster.ledger.surplus("rs", 2, Moment(u64::MAX))), ["uid-1"]);
+    assert_eq!(
+        told(
+            cluster
+                .ledger
+                .surplus("rs", 2, Moment(u64::MAX), Moment(u64::MAX))
+        ),
+        ["uid-1"]
+    );
     let mut seen = owned("chat-2", "uid-2");
     cluster.see(&seen);
-    assert_eq!(told(cluster.ledger.surplus("rs", 2, Moment(u64::MAX))), ["uid-1"]);
+    assert_eq!(
+        told(
+            cluster
+                .ledger
+                .surplus("rs", 2, Moment(u64::MAX), Moment(u64::MAX))
+        ),
+        ["uid-1"]
+    );
     seen["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     cluster.see(&seen);
-    assert!(cluster.ledger.surplus("rs", 2, Moment(u64::MAX)).is_empty());
+    assert!(
+        cluster
+            .ledger
+            .surplus("rs", 2, Moment(u64::MAX), Moment(u64::MAX))
+            .is_empty()
+    );
 }
 
 #[test]
@@ -152,7 +183,10 @@ fn an_owner_whose_pods_are_never_stored_has_one_reservation() {
     for attempt in 0..200 {
         let uid = format!("uid-{attempt}");
         // As the webhook does before it judges.
-        for stale in cluster.ledger.surplus("rs", 1, Moment(u64::MAX)) {
+        for stale in cluster
+            .ledger
+            .surplus("rs", 1, Moment(u64::MAX), Moment(u64::MAX))
+        {
             cluster.ledger.release(&stale.uid);
         }
         assert!(cluster.create(&owned(&format!("chat-{attempt}"), &uid)).admit);

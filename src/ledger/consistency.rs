@@ -20,6 +20,7 @@ use crate::units::Share;
 use crate::workload::Workload;
 
 mod bounds;
+mod late;
 
 const NODES: [&str; 4] = ["n0", "n1", "n2", "n3"];
 /// Questions that one change of a few pods and nodes may ask; what it takes is thousands below.
@@ -464,6 +465,7 @@ impl Run {
             }
             Step::Withdraw(index) => {
                 self.ledger.withdraw(NODES[*index]);
+                self.ledger.assert_consistent();
                 self.ledger.undo_moves(NODES[*index]);
             }
             Step::Policies(choice) => self.ledger.set_policies(policies(*choice)),

@@ -105,6 +105,11 @@ impl Gone {
 }
 
 impl Records {
+    /// Whether there are records, or will be.
+    pub(super) fn is_shared(&self) -> bool {
+        self.shared
+    }
+
     /// A pod is known to be gone.
     pub(super) fn gone(&mut self, uid: &Arc<str>) {
         // A process that is alone has nobody who could bring it back.

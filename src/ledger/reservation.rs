@@ -198,9 +198,16 @@ impl Ledger {
     /// Reservations of a controller that it can no longer mean when it creates one more pod and wants `wants` at once:
     /// the oldest, and none from after `before`. Pods that are Terminating are not counted, as their controller does not
     /// count them either. What is known here can be older than what the controller knows: before one of these ends, the
-    /// caller asks the API server whether its pod exists.
+    /// caller asks the API server whether its pod exists. One of another replica must have been in a record before
+    /// `foreign_before`, as far as was seen here: from then on, that replica may still take its time to answer.
     #[must_use]
-    pub fn surplus(&self, controller_uid: &str, wants: u32, before: Moment) -> Vec<Stale> {
+    pub fn surplus(
+        &self,
+        controller_uid: &str,
+        wants: u32,
+        before: Moment,
+        foreign_before: Moment,
+    ) -> Vec<Stale> {
         let active = self
             .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
@@ -215,7 +222,7 @@ impl Ledger {
         let excess = (waiting.len() + 1).saturating_sub(allowed);
         let oldest = waiting.into_iter().take(excess);
         oldest
-            .filter(|holder| holder.since < before)
+            .filter(|holder| holder.since < if holder.foreign { foreign_before } else { before })
             .map(Stale::of)
             .collect()
     }

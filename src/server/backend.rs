@@ -26,6 +26,9 @@ mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
+/// Milliseconds after which another replica has answered whose reservation stands in a record: the whole of a review, and
+/// once more what the store may take before it says that it wrote.
+const ANSWERED_ELSEWHERE: u64 = 2_500 + 2_000;
 /// Reservations of one controller that are checked for one review.
 const MOST_CHECKED: usize = 8;
 
@@ -411,8 +414,10 @@ impl Decider for LedgerDecider {
     }
 
     fn surplus(&self, controller_uid: &str, wants: u32) -> Vec<Stale> {
-        let before = Moment(self.clock.now().0.saturating_sub(ON_ITS_WAY));
-        self.lock().surplus(controller_uid, wants, before)
+        let now = self.clock.now().0;
+        let before = Moment(now.saturating_sub(ON_ITS_WAY));
+        let foreign_before = Moment(now.saturating_sub(ANSWERED_ELSEWHERE + ON_ITS_WAY));
+        self.lock().surplus(controller_uid, wants, before, foreign_before)
     }
 }
 

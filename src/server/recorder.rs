@@ -98,9 +98,13 @@ enum Wrote {
 }
 
 impl Recorder {
-    /// Over a ledger that others fill; `now` is the clock of those who do.
+    /// Over a ledger that others fill, best from now on; `now` is the clock of those who do.
     #[must_use]
     pub fn new(ledger: Arc<Mutex<Ledger>>, store: Arc<dyn Store>, now: Now) -> Self {
+        ledger
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .share_records();
         Self {
             ledger,
             store,
@@ -202,8 +206,7 @@ impl Recorder {
             };
             let next = ledger.next_write(node, extent, &stamp());
             if matches!(next, Next::Stuck) {
-                ledger.undo_moves(node);
-                withdraw(&mut ledger, node);
+                tell_withdrawn(node, &ledger.undo_moves(node));
             }
             next
         };
@@ -305,10 +308,14 @@ impl Recorder {
 }
 
 fn withdraw(ledger: &mut Ledger, node: &str) {
-    for uid in ledger.withdraw(node) {
+    tell_withdrawn(node, &ledger.withdraw(node));
+}
+
+fn tell_withdrawn(node: &str, withdrawn: &[Arc<str>]) {
+    for uid in withdrawn {
         tracing::debug!(
             node,
-            uid = &*uid,
+            uid = &**uid,
             "another replica was faster: the reservation is judged again"
         );
     }

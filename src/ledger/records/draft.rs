@@ -36,7 +36,8 @@ pub enum Next {
     Write(Arc<str>, Box<Draft>),
     /// Nothing has to be written.
     Nothing,
-    /// Pods would have to change places in a ring, and each node has room for one of them only once the other has left.
+    /// Pods would have to change places in a ring, and each node has room for one of them only once the other has left; or
+    /// a node is crowded by what the scheduler chose. Nobody who is gone is left in its record.
     Stuck,
 }
 
@@ -48,6 +49,9 @@ pub enum Extent {
     Exact,
     /// The record says that and whatever it said: it may be written at any time.
     Additions,
+    /// The record says what it said of those who are not known to be gone, and nothing that takes more of the node: where
+    /// that has no room for what is to be added, it holds nobody for ever. It may be written at any time.
+    Removals,
 }
 
 impl Ledger {
@@ -75,9 +79,27 @@ impl Ledger {
                     continue;
                 };
                 let known = self.records.entry(node, &holder.uid);
+                let is_added = self.adds(holder, node, &new, known);
+                if is_added && extent == Extent::Removals {
+                    written.insert(&holder.uid);
+                    let is_top = self
+                        .records
+                        .place_of(&holder.uid)
+                        .is_some_and(|top| **top == *node);
+                    match known {
+                        Some(known) if is_top => {
+                            draft.changed |= known.seen != holder.seen;
+                            draft.put(as_kept(holder, known), holder.seen);
+                        }
+                        // A higher entry holds it.
+                        Some(_) => draft.changed = true,
+                        None => {}
+                    }
+                    continue;
+                }
                 draft.changed |= known.is_none_or(|known| !is_same(known, &new, holder.seen));
                 draft.added += usize::from(known.is_none() && !holder.seen);
-                adds |= self.adds(holder, node, &new, known);
+                adds |= is_added;
                 written.insert(&holder.uid);
                 draft.put(new, holder.seen);
             }
@@ -100,7 +122,7 @@ impl Ledger {
                 Some(place) if **place == *node => draft.changed = true,
                 Some(place) => {
                     first.insert(place.clone());
-                    if extent == Extent::Additions {
+                    if extent != Extent::Exact {
                         draft.changed |= kept.seen != holder.seen;
                         kept_beside.push((holder, kept));
                         draft.put(as_kept(holder, kept), holder.seen);
@@ -137,7 +159,7 @@ impl Ledger {
             return match (draft.changed, draft.is_crowded) {
                 (false, _) => Next::Nothing,
                 (true, false) => Next::Write(node.clone(), Box::new(draft)),
-                (true, true) => Next::Stuck,
+                (true, true) => self.removals(node, stamp),
             };
         }
         let first = draft.first;
@@ -151,8 +173,20 @@ impl Ledger {
         let next = match extent {
             Extent::Additions => beside().or_else(elsewhere),
             Extent::Exact => elsewhere().or_else(beside),
+            Extent::Removals => None,
         };
-        next.unwrap_or(Next::Stuck)
+        next.unwrap_or_else(|| match extent {
+            Extent::Additions => Next::Stuck,
+            Extent::Exact | Extent::Removals => self.removals(node, stamp),
+        })
+    }
+
+    /// Leaves out who is gone where nothing can be added.
+    fn removals(&self, node: &Arc<str>, stamp: &str) -> Next {
+        match self.draft(node, Extent::Removals, stamp) {
+            Some(draft) if draft.changed => Next::Write(node.clone(), Box::new(draft)),
+            _ => Next::Stuck,
+        }
     }
 
     /// A record that can take what others are to lose.
@@ -173,8 +207,8 @@ impl Ledger {
     }
 
     /// Takes the tentative moves back that no record has: of the pods that are counted on a node, and of those that its
-    /// record holds.
-    pub fn undo_moves(&mut self, node: &str) {
+    /// record holds. Then as [`Ledger::withdraw`], which says whose reservations ended.
+    pub fn undo_moves(&mut self, node: &str) -> Vec<Arc<str>> {
         let of_record = self.records.uids(node).cloned();
         let mut uids: BTreeSet<Arc<str>> = of_record.collect();
         uids.extend(
@@ -196,6 +230,8 @@ impl Ledger {
                 self.account(&uid, &at);
             }
         }
+        // Only then is what became free given to who waits: before, it is the room of what gives way.
+        self.withdraw(node)
     }
 
     /// Whether an entry takes more of a node than its record says, by our decision: what is bound there is not asked, and

@@ -9,6 +9,12 @@ use crate::ledger::{Ledger, Moment};
 use crate::record::{Entry, NodeRecord};
 
 impl Ledger {
+    /// Records will be read and written, whenever the first one comes: what they may tell of a pod later is kept in mind
+    /// from now on.
+    pub fn share_records(&mut self) {
+        self.records.shared = true;
+    }
+
     /// The record of a node as it is stored under a version: read, watched, or just written. One that is older than what
     /// is known already is not looked at.
     ///
@@ -132,6 +138,14 @@ impl Ledger {
             }
             return;
         };
+        if let Some(found) = top.as_ref().filter(|_| !holder.foreign && !holder.admitted_here)
+            && told.is_some_and(|(node, _)| node == found)
+            && holder.node.as_ref() != Some(found)
+        {
+            let found = found.clone();
+            self.learn_place(uid, found, places);
+            return;
+        }
         let (is_foreign, is_bound, place) = (holder.foreign, holder.node.is_some(), holder.place.clone());
         let to = match (&top, &place) {
             (None, _) if is_foreign => {
@@ -160,6 +174,26 @@ impl Ledger {
                 places.insert(to);
             }
             None => self.place_again(uid),
+        }
+    }
+
+    /// A record tells of a pod that was seen first where another replica found a place for it. Counts as if the record
+    /// had come first.
+    fn learn_place(&mut self, uid: &Arc<str>, found: Arc<str>, places: &mut BTreeSet<Arc<str>>) {
+        let Some(holder) = self.holders.get_mut(uid) else {
+            return;
+        };
+        holder.admitted_here = true;
+        let bound = holder.node.clone();
+        let was = self.discharge(uid);
+        places.extend(was.clone());
+        places.insert(found.clone());
+        match bound {
+            Some(bound) => self.account_bound(uid, bound, Some(found)),
+            None => match Some(found).filter(|found| self.may_stand(uid, found)).or(was) {
+                Some(to) => self.account(uid, &to),
+                None => self.place_again(uid),
+            },
         }
     }
 
@@ -206,7 +240,8 @@ impl Ledger {
             };
             match holder.place.clone() {
                 Some(place) if *place != *name => self.account(&uid, &place),
-                None if holder.foreign => self.lodge(&uid, None),
+                // What its record says that it takes may hold no more, and it finds a place.
+                None => self.lodge(&uid, None),
                 _ => {}
             }
         }

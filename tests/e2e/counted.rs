@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::api::eventually;
 use crate::manifests::{GpuNode, Pod};
-use crate::scenario::{Scenario, advertised, counted};
+use crate::scenario::{ADVERTISED_WITHIN, Scenario, advertised, counted};
 use crate::vramgate::Vramgate;
 
 fn node(s: &Scenario, name: &str) -> serde_json::Value {
@@ -14,7 +14,8 @@ fn node(s: &Scenario, name: &str) -> serde_json::Value {
 
 #[track_caller]
 fn wait_advertised(s: &Scenario, name: &str, number: Option<u64>) {
-    eventually(&format!("{name} advertises {number:?}"), 15, || {
+    let within = ADVERTISED_WITHIN.as_secs();
+    eventually(&format!("{name} advertises {number:?}"), within, || {
         (advertised(&node(s, name)) == number).then_some(())
     });
 }

@@ -11,7 +11,7 @@ use crate::api::eventually;
 use crate::balancer::Balancer;
 use crate::cluster::{Cluster, progress};
 use crate::manifests::{GpuNode, Pod};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, counted};
 use crate::vramgate::Vramgate;
 
 const LEDGERS: &str = "/apis/vramgate.io/v1alpha1/gpuledgers";
@@ -182,18 +182,13 @@ fn pods(s: &Scenario) -> BTreeMap<String, Vec<String>> {
         .collect()
 }
 
-/// Waits until the records name each pod once, and nobody else; on its own node, where the scheduler has overfilled none.
+/// Waits until the records name each pod once, on its own node, and nobody else.
 #[track_caller]
 fn wait_ledger_equals_pods(s: &Scenario, nodes: &[&str]) {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let ((entries, reservations), pods) = (ledger(s, nodes), pods(s));
-        let same = if pods_by_node(s).values().all(|pods| *pods <= PLACES_PER_NODE) {
-            entries == pods
-        } else {
-            entries.keys().eq(pods.keys()) && entries.values().all(|on| on.len() == 1)
-        };
-        if same && reservations.is_empty() {
+        if entries == pods && reservations.is_empty() {
             return;
         }
         assert!(
@@ -309,10 +304,7 @@ fn replicas_sixty_pods_for_fifteen_places_while_one_is_killed() {
         }
         s.wait_running(places, 30);
         wait_ledger_equals_pods(&s, &nodes);
-        let by_node = pods_by_node(&s);
-        progress(&format!(
-            "replicas round {round}: the scheduler placed {by_node:?}"
-        ));
+        assert_three_each(&s, &nodes);
         s.clear_pods();
         wait_ledger_equals_pods(&s, &nodes);
     }
@@ -323,12 +315,21 @@ fn replicas_sixty_pods_for_fifteen_places_while_one_is_killed() {
     );
 }
 
-fn pods_by_node(s: &Scenario) -> BTreeMap<String, usize> {
-    let mut by_node = BTreeMap::new();
+/// The scheduler counts memory: no node has more pods than its device holds, and as many are placed as there are places.
+#[track_caller]
+fn assert_three_each(s: &Scenario, nodes: &[&str]) {
+    let mut by_node: BTreeMap<String, usize> = BTreeMap::new();
     for node in pods(s).into_values().flatten() {
         *by_node.entry(node).or_default() += 1;
     }
-    by_node
+    let three_each: BTreeMap<String, usize> = nodes
+        .iter()
+        .map(|node| ((*node).to_owned(), PLACES_PER_NODE))
+        .collect();
+    assert_eq!(by_node, three_each);
+    for pod in s.list() {
+        assert_eq!(counted(&pod), Some(280_000), "{pod:#}");
+    }
 }
 
 #[test]
@@ -411,6 +412,7 @@ fn replicas_lose_nothing_when_the_control_plane_restarts_under_load() {
         ));
         s.wait_running(places, 60);
         wait_ledger_equals_pods(&s, &nodes);
+        assert_three_each(&s, &nodes);
         s.clear_pods();
         wait_ledger_equals_pods(&s, &nodes);
     }

@@ -1,13 +1,17 @@
 //! One scenario: a namespace and nodes of its own, and what a test does in them.
 
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api, eventually};
 use crate::cluster::{Cluster, progress, shared};
 use crate::manifests::{self, GpuNode, Pod, SCENARIO};
+
+/// How long it may take until a node advertises its number: the leader writes it, and after a kill another leads once the
+/// Lease of the one before has ended (15 s, and two tries; `docs/replicas.md`).
+pub const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Holds vramgate up, or holds everybody else off.
 #[expect(dead_code, reason = "the guards are held for their lifetime only")]
@@ -79,7 +83,7 @@ impl Scenario {
         let name = node.name();
         let probe = Pod::vllm("probe", "0.01").on_node(name).to_json();
         let mut last = String::new();
-        let deadline = Instant::now() + std::time::Duration::from_secs(15);
+        let deadline = Instant::now() + ADVERTISED_WITHIN;
         loop {
             let answer = self.api().post(&format!("{}?dryRun=All", self.pods()), &probe);
             // A pod that no known node matches is admitted and waits, so success alone proves nothing.
@@ -91,7 +95,7 @@ impl Scenario {
                 break;
             }
             last = answer.text();
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         panic!("vramgate does not know node {name}: {last}");
     }
@@ -181,7 +185,7 @@ impl Scenario {
     pub fn create_eventually(&self, pod: &Pod, seconds: u64) {
         let name = pod.to_json()["metadata"]["name"].clone();
         let mut last = String::new();
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         loop {
             let answer = self.create(pod);
             if answer.is_success() {
@@ -192,7 +196,7 @@ impl Scenario {
                 "{name} is still refused after {seconds} s: {last}"
             );
             last = answer.text();
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -315,13 +319,13 @@ impl Scenario {
     #[track_caller]
     pub fn wait_running(&self, count: usize, seconds: u64) {
         let mut last = 0;
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < deadline {
             last = self.running();
             if last == count {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         panic!("{count} pods should run in {}, and {last} do", self.name);
     }
@@ -337,7 +341,7 @@ impl Scenario {
     /// Waits until what kubectl prints holds all words.
     #[track_caller]
     pub fn wait_shown(&self, arguments: &[&str], words: &[&str], seconds: u64) -> String {
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         loop {
             let text = self.kubectl(arguments, None);
             if words.iter().all(|word| text.contains(word)) {
@@ -347,7 +351,7 @@ impl Scenario {
                 Instant::now() < deadline,
                 "kubectl {arguments:?} never shows {words:?}:\n{text}"
             );
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(300));
         }
     }
 
@@ -415,7 +419,7 @@ impl Scenario {
             {
                 return device.clone();
             }
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(200));
         }
         panic!("top should show {promised} promised on {node}: {}", json!(last));
     }

@@ -152,7 +152,8 @@ impl Vramgate {
             command.arg(option).arg(self.directory.join(path));
         }
         command.arg("--kubeconfig").arg(kubeconfig).args(options);
-        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
+        let log = std::env::var("VRAMGATE_LOG").unwrap_or_else(|_| "info".to_owned());
+        command.env("VRAMGATE_LOG", log).env("RUST_BACKTRACE", "1");
         let log = self.directory.join(format!("{}.log", self.name));
         self.running = Some(Running::start(self.name, &command, &log, None));
     }

@@ -62,7 +62,9 @@ pub struct Ledger {
     unplaced: BTreeSet<(u64, Arc<str>)>,
     /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
     crowded: BTreeSet<Arc<str>>,
-    /// Nodes on which something became free while pods wait in `unplaced`.
+    /// Bound pods that are counted on another node than their own, which had no room.
+    away: BTreeSet<Arc<str>>,
+    /// Nodes on which something became free while pods wait for that: in `unplaced`, `crowded` or `away`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// Dynamic resource allocation.
@@ -99,6 +101,7 @@ impl Ledger {
             controlled: BTreeMap::new(),
             unplaced: BTreeSet::new(),
             crowded: BTreeSet::new(),
+            away: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             dra: Dra::default(),
@@ -668,6 +671,7 @@ impl Ledger {
             }
             if let Some(elsewhere) = holder.node.as_deref().filter(|bound| *bound != node) {
                 self.nodes.end_history(elsewhere);
+                self.away.insert(uid.clone());
             }
         }
         if let Some(holder) = self.holders.get_mut(uid) {
@@ -707,6 +711,7 @@ impl Ledger {
         if holder.movable() {
             self.unplaced.insert((holder.order, holder.uid.clone()));
         }
+        self.away.remove(uid);
         self.nodes.discharge(&place, uid, &standings);
         self.freed(&place);
         Some(place)

@@ -137,6 +137,15 @@ impl Ledger {
                     holder.uid
                 );
             }
+            if let Some(node) = &holder.node {
+                let is_away = holder.place.is_some() && holder.place.as_ref() != Some(node);
+                assert_eq!(self.away.contains(&holder.uid), is_away, "{} is away", holder.uid);
+                assert!(
+                    !is_away || !self.has_room(&holder.uid, node),
+                    "{} is counted away from {node}, which has room",
+                    holder.uid
+                );
+            }
             if holder.foreign {
                 let at = self.records.place_of(&holder.uid);
                 let at = at.filter(|at| self.nodes.get(at).is_some());
@@ -154,6 +163,11 @@ impl Ledger {
             }
         }
         assert_eq!(self.bound, bound);
+        assert!(
+            self.away
+                .iter()
+                .all(|uid| self.holder(uid).is_some_and(|holder| holder.node.is_some()))
+        );
         assert_eq!(self.names.len(), self.holders.len());
         assert!(self.unplaced.iter().all(|(_, uid)| self.holder(uid).is_some()));
     }

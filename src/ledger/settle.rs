@@ -57,12 +57,13 @@ impl Ledger {
 
     /// Notes that a node can have more room than before.
     pub(super) fn freed(&mut self, node: &str) {
-        if !(self.unplaced.is_empty() && self.crowded.is_empty()) {
+        if !(self.unplaced.is_empty() && self.crowded.is_empty() && self.away.is_empty()) {
             self.freed.insert(Arc::from(node));
         }
     }
 
-    /// Gives what became free to the pods that wait for a place: the scheduler will. Asks each crowded node at most
+    /// Gives what became free to the pods that wait for a place: the scheduler will. Then to those that run there and are
+    /// counted elsewhere. Asks each crowded node at most
     /// [`MOST_ROUNDS`] times, whatever becomes free by that.
     pub(super) fn fill_freed(&mut self) {
         for _ in 0..MOST_ROUNDS {
@@ -75,13 +76,15 @@ impl Ledger {
                 self.settle(&crowded);
             }
         }
-        // Who waits is counted nowhere, so what is free is always theirs before a new pod's. This frees nothing more.
+        // What is free is always theirs before a new pod's. Who waits is counted nowhere, and who is brought back was
+        // away: that ends.
         self.fill_all_freed();
     }
 
     fn fill_all_freed(&mut self) {
         while let Some(node) = self.freed.pop_first() {
             self.fill(&node);
+            self.bring_back(&node);
         }
     }
 

@@ -150,7 +150,7 @@ fn a_crowded_record_does_not_keep_who_is_gone() {
     run.record("n0", vec![entry("u1", None, HALF_PPM), entry("u9", None, 1_000)]);
     run.record("n1", vec![entry("u2", None, HALF_PPM)]);
     run.see_on(1, Some("n0"));
-    // Admitted for n1, which goes; the scheduler put it on n0 where nobody else is counted, and a third waits for its record.
+    // It is counted on n0 as if it had been moved there, for which n0 has no room.
     run.see_on(2, Some("n1"));
     run.ledger.remove_pod("u9");
     let n0: Arc<str> = Arc::from("n0");

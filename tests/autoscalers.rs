@@ -271,7 +271,10 @@ fn check_judges_autoscalers_against_input_and_snapshot_in_any_order() {
     // Without a target there is nothing to say, and what cannot be read is an error.
     let (code, result) = run(
         &check,
-        &[("state.json", &nodes), ("input.json", &[autoscaler.clone()])],
+        &[
+            ("state.json", &nodes),
+            ("input.json", std::slice::from_ref(&autoscaler)),
+        ],
     );
     assert_eq!((code, &result["items"]), (0, &json!([])), "{result:#}");
     let mut broken = autoscaler.clone();
@@ -293,7 +296,10 @@ fn check_judges_autoscalers_against_input_and_snapshot_in_any_order() {
     ];
     let (code, _) = run(
         &strict,
-        &[("state.json", &with_chat), ("input.json", &[autoscaler.clone()])],
+        &[
+            ("state.json", &with_chat),
+            ("input.json", std::slice::from_ref(&autoscaler)),
+        ],
     );
     assert_eq!(code, 1);
 }

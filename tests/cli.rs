@@ -464,20 +464,47 @@ fn formats_of_later_releases_are_refused_by_name() {
             stderr(&output)
         );
     }
-    let output = run(&["serve", "--ledger", "cluster"]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("not in this release") && stderr(&output).contains("memory"));
-    let output = vramgate(&["serve"])
-        .env("VRAMGATE_LEDGER", "cluster")
-        .output()
-        .unwrap();
-    assert_eq!(code(&output), 2);
     for args in [
         ["--listen", "nowhere"],
         ["--reservation-ttl", "65"],
         ["--tls-cert", "x"],
     ] {
         assert_eq!(code(&run(&[&["serve"], &args[..]].concat())), 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_ledger_in_the_cluster_needs_a_cluster_and_says_what_to_give() {
+    let texts = [
+        "--ledger cluster keeps reservations in a cluster, and there is none here",
+        "give --kubeconfig FILE, run in a pod, or leave --ledger out",
+    ];
+    let listen = ["--listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0"];
+    let state = ["--cluster-state", &cluster()];
+    for cluster in [&[][..], &state] {
+        unusable(
+            &[&["serve", "--ledger", "cluster"], cluster, &listen].concat(),
+            &texts,
+        );
+        let output = vramgate(&[&["serve"], cluster, &listen].concat())
+            .env("VRAMGATE_LEDGER", "cluster")
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        for text in texts {
+            assert!(stderr(&output).contains(text), "{}", stderr(&output));
+        }
+    }
+    // A kind that there is not names those that there are.
+    let unknown = vramgate(&["serve"])
+        .env("VRAMGATE_LEDGER", "disk")
+        .output()
+        .unwrap();
+    for output in [run(&["serve", "--ledger", "disk"]), unknown] {
+        assert_eq!(code(&output), 2);
+        for text in ["disk", "memory", "cluster"] {
+            assert!(stderr(&output).contains(text), "{text}: {}", stderr(&output));
+        }
     }
 }
 

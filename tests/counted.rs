@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use vramgate::counted;
 use vramgate::finding::{Code, Severity};
 use vramgate::message;
+use vramgate::units::Share;
 
 mod kit;
 
@@ -95,7 +96,7 @@ fn number(cluster: &Cluster, node: &str) -> Option<u64> {
     found
         .unwrap_or_else(|| panic!("{node} is not known"))
         .wanted
-        .map(|share| share.ppm())
+        .map(Share::ppm)
 }
 
 #[test]

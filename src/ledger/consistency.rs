@@ -353,9 +353,67 @@ impl Run {
         self.ledger.set_pod(&pod, &NoSources);
     }
 
+    fn next_version(&mut self) -> String {
+        self.version += 1;
+        self.version.to_string()
+    }
+
+    /// Another replica's record of a node.
+    fn record(&mut self, node: &str, entries: &[(usize, u64, u32)]) {
+        let entry = |(pod, ppm, moves): &(usize, u64, u32)| Entry {
+            uid: self
+                .pick(*pod)
+                .filter(|_| moves % 2 == 0)
+                .and_then(|pod| self.pods[pod]["metadata"]["uid"].as_str().map(str::to_owned))
+                .unwrap_or_else(|| format!("foreign-{pod}")),
+            namespace: "team".to_owned(),
+            name: format!("foreign-{pod}"),
+            moves: *moves,
+            takes: vec![Taken {
+                resource: "nvidia.com/gpu".to_owned(),
+                slots: 1,
+                shares_ppm: vec![*ppm],
+                ..Taken::default()
+            }],
+            ..Entry::default()
+        };
+        let record = NodeRecord {
+            reservations: entries.iter().map(entry).collect(),
+            ..NodeRecord::default()
+        };
+        let version = self.next_version();
+        self.ledger
+            .set_record(node, &record, &version, Moment(self.count));
+    }
+
+    /// This replica's record of a node, in both extents.
+    fn write(&mut self, node: &str) {
+        for extent in [Extent::Additions, Extent::Exact] {
+            let Some(draft) = self.ledger.draft(node, extent, "now") else {
+                continue;
+            };
+            if extent == Extent::Exact && !draft.first.is_empty() {
+                continue;
+            }
+            let version = self.next_version();
+            self.ledger
+                .set_record(node, &draft.record, &version, Moment(self.count));
+            let again = self.ledger.draft(node, extent, "later");
+            // Its own entries may have made places move.
+            if let Some(again) = again.filter(|again| again.record == draft.record) {
+                assert!(!again.changed, "what was written is what is to be written");
+            }
+        }
+    }
+
+    /// The pod that an index of any size stands for, if there are pods.
+    fn pick(&self, index: usize) -> Option<usize> {
+        index.checked_rem(self.pods.len())
+    }
+
     fn take(&mut self, step: &Step) {
-        let last = self.pods.len().checked_sub(1);
-        let pick = |index: usize| last.map(|last| index % (last + 1));
+        let count = self.pods.len();
+        let pick = |index: usize| index.checked_rem(count);
         match step {
             Step::Create {
                 fraction,
@@ -427,56 +485,12 @@ impl Run {
                 self.ledger.set_namespace("team", labels.into_iter().collect());
             }
             Step::Raises => self.ledger.end_raises(Moment(self.count.saturating_sub(2))),
-            Step::Record(index, entries) => {
-                let entry = |(pod, ppm, moves): &(usize, u64, u32)| Entry {
-                    uid: pick(*pod)
-                        .filter(|_| moves % 2 == 0)
-                        .and_then(|pod| self.pods[pod]["metadata"]["uid"].as_str().map(str::to_owned))
-                        .unwrap_or_else(|| format!("foreign-{pod}")),
-                    namespace: "team".to_owned(),
-                    name: format!("foreign-{pod}"),
-                    moves: *moves,
-                    takes: vec![Taken {
-                        resource: "nvidia.com/gpu".to_owned(),
-                        slots: 1,
-                        shares_ppm: vec![*ppm],
-                        ..Taken::default()
-                    }],
-                    ..Entry::default()
-                };
-                let record = NodeRecord {
-                    reservations: entries.iter().map(entry).collect(),
-                    ..NodeRecord::default()
-                };
-                self.version += 1;
-                let version = self.version.to_string();
-                self.ledger
-                    .set_record(NODES[*index], &record, &version, Moment(self.count));
-            }
+            Step::Record(index, entries) => self.record(NODES[*index], entries),
             Step::RecordGone(index) => {
-                self.version += 1;
-                self.ledger
-                    .remove_record(NODES[*index], &self.version.to_string());
+                let version = self.next_version();
+                self.ledger.remove_record(NODES[*index], &version);
             }
-            Step::Written(index) => {
-                for extent in [Extent::Additions, Extent::Exact] {
-                    let Some(draft) = self.ledger.draft(NODES[*index], extent, "now") else {
-                        continue;
-                    };
-                    if extent == Extent::Exact && !draft.first.is_empty() {
-                        continue;
-                    }
-                    self.version += 1;
-                    let version = self.version.to_string();
-                    self.ledger
-                        .set_record(NODES[*index], &draft.record, &version, Moment(self.count));
-                    let again = self.ledger.draft(NODES[*index], extent, "later");
-                    // Its own entries may have made places move.
-                    if let Some(again) = again.filter(|again| again.record == draft.record) {
-                        assert!(!again.changed, "what was written is what is to be written");
-                    }
-                }
-            }
+            Step::Written(index) => self.write(NODES[*index]),
             Step::Withdraw(index) => {
                 self.ledger.withdraw(NODES[*index]);
                 self.ledger.assert_consistent();

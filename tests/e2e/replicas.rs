@@ -185,7 +185,7 @@ fn pods(s: &Scenario) -> BTreeMap<String, Vec<String>> {
 /// Waits until the records name each pod once, on its own node, and nobody else.
 #[track_caller]
 fn wait_ledger_equals_pods(s: &Scenario, nodes: &[&str]) {
-    let deadline = Instant::now() + Duration::from_secs(60);
+    let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let ((entries, reservations), pods) = (ledger(s, nodes), pods(s));
         if entries == pods && reservations.is_empty() {

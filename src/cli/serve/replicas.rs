@@ -124,6 +124,6 @@ mod tests {
     fn a_round_that_took_long_is_followed_by_a_longer_pause_within_bounds() {
         assert_eq!(pause_after(Duration::from_millis(3)), PAUSE);
         assert_eq!(pause_after(Duration::from_secs(1)), Duration::from_secs(20));
-        assert_eq!(pause_after(Duration::from_secs(60)), LONGEST_PAUSE);
+        assert_eq!(pause_after(Duration::from_mins(1)), LONGEST_PAUSE);
     }
 }

@@ -145,7 +145,6 @@ impl Ledger {
         // Those that have no place come before those that are accounted somewhere.
         self.fill(node);
         self.bring_back(node);
-        self.exchange(node);
         self.relieve(node);
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));
@@ -220,6 +219,7 @@ impl Ledger {
                 self.account(&uid, node);
             }
         }
+        self.exchange(node);
     }
 
     /// Accounts bound pods on their own nodes that stand in each other's way: each is accounted where another one is bound,

@@ -103,12 +103,13 @@ fn holders(text: &mut String, row: &DeviceRow) {
             format!("{} + {} MiB", holder.request.get(), holder.overhead.get())
         };
         let line = format!(
-            "  {}/{} {} rank {}: {amount}, {}{}",
+            "  {}/{} {} rank {}: {amount}, {}{}{}",
             holder.namespace,
             holder.name,
             holder.container,
             holder.rank,
             holder.share.decimals(2),
+            if holder.waiting { ", waits" } else { "" },
             seen_on(row, holder),
         );
         text.push_str(&clean(&line));
@@ -145,6 +146,7 @@ mod tests {
             promised: Mib::new(24_468),
             budget_fraction: Share::from_ppm(900_000),
             promised_fraction: Share::from_ppm(promised),
+            bound_fraction: Share::from_ppm(promised),
             evidence: Evidence::Observed,
             holders: vec![DeviceHolder {
                 namespace: "llm".into(),
@@ -154,6 +156,7 @@ mod tests {
                 request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
+                waiting: false,
                 devices: Vec::new(),
             }],
         }

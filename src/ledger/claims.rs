@@ -213,6 +213,8 @@ impl Ledger {
             budget_share: budget,
             promised: sums.request,
             promised_share: sums.share,
+            // Only a claim that is allocated has users here.
+            bound_share: sums.share,
             evidence: Evidence::Observed,
             holders,
             seen: BTreeMap::from([(name.clone(), count)]),

@@ -70,6 +70,8 @@ pub struct DeviceView {
     pub promised: Mib,
     /// Sum of the shares that may meet on one device.
     pub promised_share: Share,
+    /// The same of pods that are bound alone: the others wait, and may never come together here.
+    pub bound_share: Share,
     /// How it is known which holder stands on which device.
     pub evidence: Evidence,
     /// Everybody on the pool, largest share first.
@@ -91,10 +93,10 @@ pub(crate) struct Meets<'a> {
 }
 
 impl DeviceView {
-    /// Whether more is promised than the budget allows.
+    /// Whether those who are bound take more than the budget allows. Who waits takes nothing yet.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.sharing.is_shared() && self.promised_share > self.budget_share
+        self.sharing.is_shared() && self.bound_share > self.budget_share
     }
 
     /// The promised share as a multiple of the budget, for a gauge.
@@ -168,6 +170,11 @@ impl DeviceView {
                 slots_taken: taken,
                 promised: holders.iter().map(|holder| holder.request).sum(),
                 promised_share: holders.iter().map(|holder| holder.share).sum(),
+                bound_share: holders
+                    .iter()
+                    .filter(|holder| holder.bound)
+                    .map(|holder| holder.share)
+                    .sum(),
                 seen: id.map(|id| (id.clone(), taken)).into_iter().collect(),
                 holders,
                 ..self.clone()
@@ -205,7 +212,7 @@ impl Ledger {
         devices
     }
 
-    /// Devices whose promises exceed their budget: of those that are shared by claim the fullest of each node. Looks closely
+    /// Devices on which bound pods take more than the budget, with those pods alone: of those that are shared by claim the fullest of each node. Looks closely
     /// only at nodes where that can be.
     #[must_use]
     pub fn over_budget(&self) -> Vec<DeviceView> {
@@ -217,7 +224,7 @@ impl Ledger {
         self.nodes
             .iter()
             .filter(|(name, _)| elsewhere.contains(name) || self.is_over(name))
-            .flat_map(|(name, entry)| self.views(name, entry))
+            .flat_map(|(name, entry)| self.views_of(name, entry, Who::Bound))
             .filter(DeviceView::is_over)
             .chain(self.claimed_over_budget())
             .collect()
@@ -252,10 +259,25 @@ impl Ledger {
     }
 
     fn views(&self, name: &Arc<str>, entry: &NodeEntry) -> Vec<DeviceView> {
+        let mut views = self.views_of(name, entry, Who::All);
+        let waits = |view: &DeviceView| view.holders.iter().any(|holder| !holder.bound);
+        if views.iter().any(|view| view.is_over() && waits(view)) {
+            let bound = self.views_of(name, entry, Who::Bound);
+            for (view, bound) in views.iter_mut().zip(bound) {
+                view.bound_share = bound.promised_share;
+            }
+        }
+        views
+    }
+
+    fn views_of(&self, name: &Arc<str>, entry: &NodeEntry, who: Who) -> Vec<DeviceView> {
         let Some(class) = self.nodes.class(entry.class) else {
             return Vec::new();
         };
-        let everybody = self.everybody(name, entry, class);
+        let mut everybody = self.everybody(name, entry, class);
+        if who == Who::Bound {
+            everybody.retain(|(holder, _)| holder.node.is_some());
+        }
         let policy = &class.device_policy.device;
         let pools = entry.node.pools.iter().enumerate();
         pools
@@ -303,6 +325,15 @@ impl Ledger {
             .map(|holder| (holder, Cow::Borrowed(&*holder.standings)));
         bound.chain(tentative).collect()
     }
+}
+
+/// Whom a view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// Those who are bound and those who have a tentative place.
+    All,
+    /// Those who are bound.
+    Bound,
 }
 
 /// A holder and what it takes on a node, by pool.
@@ -382,6 +413,8 @@ fn view(
         budget_share: budget,
         promised: Mib::ZERO,
         promised_share: load.together(pool, policy),
+        // That of those alone who are bound matters only where it is too much with the others.
+        bound_share: load.together(pool, policy),
         evidence: load.grade(pool, policy, More::NONE),
         holders: holds(everybody, index),
         seen: load

@@ -4,7 +4,7 @@
 //! the *number* of pods admitted stays what a joint placement can hold, even where the scheduler packs them badly.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::nodes::NodeEntry;
@@ -15,6 +15,9 @@ use crate::placement::candidates::{Fit, node_matches};
 /// How often one change lets all crowded nodes hand pods on to each other. What is still too close then stays counted
 /// where it is, so that its node takes nobody else.
 const MOST_ROUNDS: usize = 8;
+/// Pods that change places at once. Where more stand in each other's way they stay counted where they are: no sum is wrong
+/// by that, and each that ends makes it fewer.
+const MOST_EXCHANGED: usize = 64;
 
 impl Ledger {
     /// Finds a tentative place for a pod that has none.
@@ -219,6 +222,93 @@ impl Ledger {
                 self.account(&uid, node);
             }
         }
+        self.exchange(node);
+    }
+
+    /// Accounts bound pods on their own nodes that stand in each other's way: each is accounted where another one is bound,
+    /// so that none finds room alone. All change places at once; who fits on his own node only beside others that stay away
+    /// goes back to where he was. Every exchange leaves fewer of them away, so they end.
+    fn exchange(&mut self, node: &str) {
+        if !self.bound_to(node).any(is_away) {
+            return;
+        }
+        let mut away: BTreeMap<u64, Arc<str>> = BTreeMap::new();
+        let mut looked_at: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut open: Vec<Arc<str>> = vec![Arc::from(node)];
+        while let Some(name) = open.pop() {
+            if !looked_at.insert(name.clone()) {
+                continue;
+            }
+            let accounted = self
+                .nodes
+                .get(&name)
+                .into_iter()
+                .flat_map(|entry| &entry.accounted);
+            let accounted = accounted.filter_map(|uid| self.holders.get(uid));
+            for holder in self
+                .bound_to(&name)
+                .chain(accounted)
+                .filter(|holder| is_away(holder))
+            {
+                away.insert(holder.order, holder.uid.clone());
+                // Those whose place it takes are followed as well, within bounds.
+                open.extend(holder.node.iter().chain(&holder.place).cloned());
+            }
+            if away.len() > MOST_EXCHANGED {
+                return;
+            }
+        }
+        let Some(places) = self.exchanged(&away) else {
+            return;
+        };
+        for (uid, _) in &places {
+            self.discharge(uid);
+        }
+        for (uid, place) in &places {
+            self.account(uid, place);
+        }
+    }
+
+    /// Where pods that are away from their nodes could stand together if all left their places first: as many as possible on
+    /// their own nodes, the others where they are. `None` where nobody would come back or not all have a place.
+    fn exchanged(&self, away: &BTreeMap<u64, Arc<str>>) -> Option<Vec<(Arc<str>, Arc<str>)>> {
+        let mut overlay = Overlay::new(self);
+        let holders: Vec<&Holder> = away.values().filter_map(|uid| self.holders.get(uid)).collect();
+        for holder in &holders {
+            overlay.without(holder);
+        }
+        let mut places = Vec::new();
+        let mut stay = Vec::new();
+        for holder in holders {
+            let own = holder.node.as_ref()?;
+            let entry = self.nodes.get(own);
+            let class = entry.and_then(|entry| self.nodes.class(entry.class));
+            let (Some(entry), Some(class)) = (entry, class) else {
+                stay.push(holder);
+                continue;
+            };
+            let standings = self.standings_on(holder, class, own);
+            if overlay.fits(own, entry, &standings).memory {
+                overlay.add(own, &standings);
+                places.push((holder.uid.clone(), own.clone()));
+            } else {
+                stay.push(holder);
+            }
+        }
+        if places.is_empty() {
+            return None;
+        }
+        for holder in stay {
+            let place = holder.place.as_ref()?;
+            if !overlay
+                .fits(place, self.nodes.get(place)?, &holder.standings)
+                .memory
+            {
+                return None;
+            }
+            overlay.add(place, &holder.standings);
+        }
+        Some(places)
     }
 
     pub(super) fn is_over(&self, node: &str) -> bool {
@@ -236,6 +326,11 @@ impl Ledger {
             .zip(&entry.loads)
             .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
     }
+}
+
+/// Whether a pod is bound and accounted on another node.
+fn is_away(holder: &Holder) -> bool {
+    holder.node.is_some() && holder.place.is_some() && holder.node != holder.place
 }
 
 /// Whether a node has the free slots that any one of the pod's containers asks for.

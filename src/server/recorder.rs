@@ -93,6 +93,8 @@ enum Wrote {
     Yes,
     /// There was nothing to write.
     Nothing,
+    /// Others have to leave the record first: it is better to wait a little.
+    Stuck,
     /// No answer came: it is better to wait a little.
     Unanswered,
 }
@@ -166,7 +168,8 @@ impl Recorder {
             let result = self.write_for(Some(uid), &node).await;
             match result {
                 Ok(Wrote::Yes | Wrote::Nothing) => {}
-                Ok(Wrote::Unanswered) => {
+                // Without a pause all tries would be over before anybody could have left.
+                Ok(Wrote::Unanswered | Wrote::Stuck) => {
                     sleep(pause).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
@@ -217,7 +220,16 @@ impl Recorder {
                 drop(held);
                 self.write_additions(&first).await
             }
-            Next::Nothing | Next::Stuck => Ok(Wrote::Nothing),
+            Next::Nothing => Ok(Wrote::Nothing),
+            Next::Stuck if uid.is_some() => {
+                drop(held);
+                // What the leader would write adds nobody who needs room, and can make some.
+                match Box::pin(self.write_for(None, node)).await {
+                    Ok(Wrote::Nothing) => Ok(Wrote::Stuck),
+                    result => result,
+                }
+            }
+            Next::Stuck => Ok(Wrote::Stuck),
         }
     }
 

@@ -61,7 +61,7 @@ impl Recorder {
             }
             match self.write_for(None, &node).await {
                 Ok(Wrote::Yes) => kept = Kept::Written,
-                Ok(Wrote::Nothing) => return kept,
+                Ok(Wrote::Nothing | Wrote::Stuck) => return kept,
                 Ok(Wrote::Unanswered) | Err(Hopeless { .. }) => return Kept::Left,
             }
         }

@@ -22,8 +22,8 @@ use vramgate::finding::{Code, Number, Severity};
 use vramgate::message;
 use vramgate::policy::MissingFacts;
 
-/// What judging one text of a megabyte may allocate in all, in bytes.
-const MOST_ALLOCATED: u64 = 512 << 20;
+/// What judging one text of a megabyte may allocate in all, in bytes; half of it is seen.
+const MOST_ALLOCATED: u64 = 64 << 20;
 const MIG_LABEL: &str = "nvidia.com/mig.config";
 const PLUGIN_LABEL: &str = "nvidia.com/device-plugin.config";
 

@@ -37,7 +37,7 @@ impl Run {
         run
     }
 
-    fn record(&mut self, node: &str, reservations: Vec<Entry>) {
+    fn put_record(&mut self, node: &str, reservations: Vec<Entry>) {
         self.version += 1;
         let record = NodeRecord {
             reservations,
@@ -72,24 +72,24 @@ impl Run {
 fn a_record_that_comes_after_its_pod_was_seen_elsewhere_keeps_the_place() {
     let orders: [&dyn Fn(&mut Run); 3] = [
         &|run| {
-            run.record("n1", vec![entry("u2", None, HALF_PPM)]);
+            run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
             run.see_on(2, Some("n0"));
         },
         &|run| {
             run.see_on(2, Some("n0"));
-            run.record("n1", vec![entry("u2", None, HALF_PPM)]);
+            run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
         },
         // Seen once more, by what its kubelet tells.
         &|run| {
             run.see_on(2, Some("n0"));
             run.see_on(2, Some("n0"));
-            run.record("n1", vec![entry("u2", None, HALF_PPM)]);
+            run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
             run.see_on(2, Some("n0"));
         },
     ];
     for (order, late) in orders.iter().enumerate() {
         let mut run = Run::shared();
-        run.record("n0", vec![entry("u1", None, HALF_PPM)]);
+        run.put_record("n0", vec![entry("u1", None, HALF_PPM)]);
         run.see_on(1, Some("n0"));
         late(&mut run);
         assert_eq!(run.at("u1").as_deref(), Some("n0"), "order {order}");
@@ -102,10 +102,10 @@ fn a_record_that_comes_after_its_pod_was_seen_elsewhere_keeps_the_place() {
 #[test]
 fn a_record_that_comes_after_its_pod_was_seen_unbound_keeps_the_place() {
     let mut run = Run::shared();
-    run.record("n0", vec![entry("u1", None, HALF_PPM)]);
+    run.put_record("n0", vec![entry("u1", None, HALF_PPM)]);
     run.see_on(1, Some("n0"));
     run.see_on(2, None);
-    run.record("n1", vec![entry("u2", None, HALF_PPM)]);
+    run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
     run.see_on(2, Some("n0"));
     assert_eq!(run.at("u2").as_deref(), Some("n1"));
     assert!(!run.admits(3), "both nodes are promised");
@@ -117,7 +117,7 @@ fn a_pod_that_no_record_has_elsewhere_stays_on_its_node() {
     let mut run = Run::shared();
     run.see_on(1, Some("n0"));
     run.see_on(2, Some("n0"));
-    run.record(
+    run.put_record(
         "n0",
         vec![entry("u1", None, HALF_PPM), entry("u2", None, HALF_PPM)],
     );
@@ -130,7 +130,7 @@ fn a_pod_that_no_record_has_elsewhere_stays_on_its_node() {
 #[test]
 fn a_reservation_of_another_replica_never_moves() {
     let mut run = Run::shared();
-    run.record("n0", vec![entry("foreign", None, HALF_PPM)]);
+    run.put_record("n0", vec![entry("foreign", None, HALF_PPM)]);
     assert!(run.admits(1));
     run.see_on(1, Some("n0"));
     run.see_on(2, Some("n0"));
@@ -147,8 +147,8 @@ fn a_reservation_of_another_replica_never_moves() {
 #[test]
 fn a_crowded_record_does_not_keep_who_is_gone() {
     let mut run = Run::shared();
-    run.record("n0", vec![entry("u1", None, HALF_PPM), entry("u9", None, 1_000)]);
-    run.record("n1", vec![entry("u2", None, HALF_PPM)]);
+    run.put_record("n0", vec![entry("u1", None, HALF_PPM), entry("u9", None, 1_000)]);
+    run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
     run.see_on(1, Some("n0"));
     // It is counted on n0 as if it had been moved there, for which n0 has no room.
     run.see_on(2, Some("n1"));
@@ -181,7 +181,7 @@ fn a_crowded_record_does_not_keep_who_is_gone() {
 #[test]
 fn a_reservation_of_another_replica_is_surplus_later() {
     let mut run = Run::shared();
-    run.record("n0", vec![entry("u1", Some("rs"), HALF_PPM)]);
+    run.put_record("n0", vec![entry("u1", Some("rs"), HALF_PPM)]);
     let surplus = |run: &Run, foreign_before| {
         let ended = run
             .ledger
@@ -192,6 +192,6 @@ fn a_reservation_of_another_replica_is_surplus_later() {
     assert_eq!(surplus(&run, 2), 1);
     // Its age is since it was seen first, not since its record was written last.
     let also = entry("u2", Some("other"), 1_000);
-    run.record("n0", vec![entry("u1", Some("rs"), HALF_PPM), also]);
+    run.put_record("n0", vec![entry("u1", Some("rs"), HALF_PPM), also]);
     assert_eq!(surplus(&run, 2), 1);
 }

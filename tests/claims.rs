@@ -821,16 +821,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The share of a fraction on an H100, worked out anew.
-fn share(thousandths: u64) -> u64 {
-    let total = u64::from(H100);
-    let request = (total * thousandths).div_ceil(1_000);
-    let reserve = (total * 15).div_ceil(1_000).max(512);
-    (900_000 * (request + 640))
-        .div_ceil(total - reserve)
-        .max(thousandths * 1_000)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -850,8 +840,8 @@ proptest! {
                     let mut pod = by_claim(&name, &format!("0.{thousandths:03}"));
                     pod["metadata"]["uid"] = json!(name);
                     pod["spec"]["containers"][0]["args"][1] = json!("example-org/chat");
-                    let others: u64 = pods.iter().map(|(_, thousandths, _)| share(*thousandths)).sum();
-                    let expected = pods.is_empty() || others + share(thousandths) <= 900_000;
+                    let others: u64 = pods.iter().map(|(_, thousandths, _)| kit::share(H100, *thousandths)).sum();
+                    let expected = pods.is_empty() || others + kit::share(H100, thousandths) <= 900_000;
                     let verdict = cluster.create(&pod);
                     prop_assert_eq!(verdict.admit, expected, "{} beside {}: {:?}", thousandths, others, verdict.findings);
                     if verdict.admit {

@@ -944,16 +944,6 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The share of a fraction on an H100, worked out anew.
-fn share(thousandths: u64) -> u64 {
-    let total = u64::from(kit::H100);
-    let request = (total * thousandths).div_ceil(1_000);
-    let reserve = (total * 15).div_ceil(1_000).max(512);
-    (900_000 * (request + 640))
-        .div_ceil(total - reserve)
-        .max(thousandths * 1_000)
-}
-
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
@@ -973,9 +963,9 @@ proptest! {
                     let others: Vec<u64> = pods
                         .iter()
                         .filter(|(_, other, _)| meets(*other))
-                        .map(|(_, _, thousandths)| share(*thousandths))
+                        .map(|(_, _, thousandths)| kit::share(kit::H100, *thousandths))
                         .collect();
-                    let sum = others.iter().sum::<u64>() + share(thousandths);
+                    let sum = others.iter().sum::<u64>() + kit::share(kit::H100, thousandths);
                     let expected = others.is_empty() || sum <= 900_000;
                     let mut pod = by_name(&format!("p{count}"), &name(claim), &format!("0.{thousandths:03}"));
                     pod["metadata"]["uid"] = json!(format!("p{count}"));
@@ -1010,7 +1000,7 @@ proptest! {
                 let there: Vec<u64> = there.map(|(_, _, thousandths)| *thousandths).collect();
                 let row = row(&cluster, &format!("gpu-{device}"));
                 prop_assert_eq!(row.holders.len(), there.len());
-                let over = there.len() > 1 && there.iter().map(|one| share(*one)).sum::<u64>() > 900_000;
+                let over = there.len() > 1 && there.iter().map(|one| kit::share(kit::H100, *one)).sum::<u64>() > 900_000;
                 prop_assert_eq!(row.is_over(), over);
             }
             let over: Vec<bool> = (0..2).map(|device| row(&cluster, &format!("gpu-{device}")).is_over()).collect();

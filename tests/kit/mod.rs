@@ -35,6 +35,16 @@ pub const H100: u32 = 81_559;
 /// Total of an L40S by its label, in MiB.
 pub const L40S: u32 = 46_068;
 
+/// The share in millionths that a fraction takes of a device with so many MiB, worked out anew: the larger of itself and of
+/// what it takes with its overhead.
+pub fn share(total: u32, thousandths: u64) -> u64 {
+    let total = u64::from(total);
+    let request = (total * thousandths).div_ceil(1_000);
+    let reserve = (total * 15).div_ceil(1_000).max(512);
+    let with_overhead = (900_000 * (request + 640)).div_ceil(total - reserve);
+    with_overhead.max(thousandths * 1_000)
+}
+
 /// ConfigMaps by namespace and name.
 #[derive(Default)]
 pub struct Maps(pub BTreeMap<(String, String), BTreeMap<String, String>>);

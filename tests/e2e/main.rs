@@ -39,5 +39,6 @@ mod process;
 mod races;
 mod replicas;
 mod scenario;
+mod store;
 mod time_slicing;
 mod vramgate;

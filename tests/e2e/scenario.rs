@@ -134,6 +134,13 @@ impl Scenario {
         }
     }
 
+    /// Adds a node that nobody makes Ready and nobody offers devices on; it goes with the scenario.
+    pub fn bare_node(&self, node: &Value) {
+        let name = node["metadata"]["name"].as_str().expect("a node has a name");
+        self.nodes.lock().unwrap().push(name.to_owned());
+        self.api().post("/api/v1/nodes", node).admitted("a node");
+    }
+
     /// The pod as it is sent: on this scenario's nodes.
     pub fn placed(&self, pod: &Pod) -> Value {
         pod.clone().on(self.name).to_json()

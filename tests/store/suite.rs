@@ -31,6 +31,7 @@ use vramgate::workload::Workload;
 pub(crate) async fn run(store: Arc<dyn Store>) {
     a_write_replaces_the_version_that_it_names_and_no_other(&*store).await;
     what_is_read_is_what_was_written(&*store).await;
+    of_many_who_write_over_one_version_one_does(&*store).await;
     replicas_never_give_a_place_away_twice(store).await;
 }
 
@@ -139,6 +140,32 @@ async fn what_is_read_is_what_was_written(store: &dyn Store) {
     assert_eq!(stored.record, written);
     assert_eq!(store.read(node).await.unwrap().unwrap(), stored);
     store.remove(node, &stored.version).await.unwrap();
+}
+
+/// First over nothing, then over one version: the record is that of the one who was told so.
+async fn of_many_who_write_over_one_version_one_does(store: &dyn Store) {
+    let node = NODES[1];
+    let mut over = None;
+    for round in 0..2 {
+        let records: Vec<NodeRecord> = (0..16)
+            .map(|index| record(&format!("w{round}-{index}")))
+            .collect();
+        let writes = records
+            .iter()
+            .map(|record| store.write(node, record, over.as_ref()));
+        let mut stored = Vec::new();
+        for result in futures::future::join_all(writes).await {
+            match result {
+                Ok(written) => stored.push(written),
+                Err(error) => assert!(matches!(error, WriteError::Conflict { .. }), "{error}"),
+            }
+        }
+        assert_eq!(stored.len(), 1, "round {round}: {stored:?}");
+        let winner = stored.remove(0);
+        assert_eq!(store.read(node).await.unwrap().as_ref(), Some(&winner));
+        over = Some(winner.version);
+    }
+    store.remove(node, &over.unwrap()).await.unwrap();
 }
 
 fn node(name: &str) -> Value {

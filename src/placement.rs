@@ -1,3 +1,4 @@
 //! Where a pod can stand.
 
 pub mod candidates;
+pub mod newcomer;

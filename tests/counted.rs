@@ -640,10 +640,274 @@ fn the_pages_show_the_texts_as_they_are() {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
-    for (page, text) in [("VG214", "vg214-too-little"), ("VG201", "c7-preemption")] {
+    for (page, text) in [
+        ("VG214", "vg214-too-little"),
+        ("VG201", "c7-preemption"),
+        ("VG201", "vg201-growth"),
+    ] {
         let text = read(&format!("tests/texts/{text}.txt"));
         let first = text.lines().next().unwrap().trim_start_matches("warning ");
         let page = read(&format!("docs/codes/{page}.md"));
         assert!(page.contains(first), "{first}");
     }
+}
+
+/// Three pods hold the whole budget of each node.
+fn filled(cluster: &mut Cluster, nodes: &[&str]) {
+    for node in nodes {
+        for number in 0..3 {
+            cluster.running(
+                &carrying(pod(&format!("{node}-{number}"), "0.30"), "300000"),
+                node,
+            );
+        }
+    }
+}
+
+fn labelled(mut node: Value, labels: &[(&str, &str)]) -> Value {
+    for (key, value) in labels {
+        node["metadata"]["labels"][*key] = json!(value);
+    }
+    node
+}
+
+fn selecting(mut object: Value, labels: &Value) -> Value {
+    object["spec"]["nodeSelector"] = labels.clone();
+    object
+}
+
+const GROWS: &str = "{placement: {growth: [{matchLabels: {pool: big}}]}}";
+
+#[test]
+fn a_pod_for_which_every_device_is_full_waits_for_a_node_that_an_autoscaler_adds() {
+    let mut cluster = under(GROWS, &[labelled(shared("a"), &[("pool", "big")])]);
+    filled(&mut cluster, &["a"]);
+    let waiting = settled(&mut cluster, &pod("waits", "0.30"));
+    assert_eq!(carried(&waiting), [Some(300_000)], "the scheduler holds it back");
+    let verdict = cluster.create(&waiting);
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert_eq!(finding(&verdict, Code::Vg201).severity, Severity::Warning);
+    golden("vg201-growth", &message::report(&verdict, ""));
+    let warnings = message::warnings(&verdict);
+    assert!(
+        warnings.iter().any(|text| text.contains("pool=big")),
+        "{warnings:?}"
+    );
+    assert!(verdict.placement.is_empty() && verdict.reservation.is_none());
+    // It holds nothing meanwhile, and the node that comes takes it.
+    let mut seen = waiting.clone();
+    seen["metadata"]["uid"] = json!("uid-of-waits");
+    cluster.see(&seen);
+    cluster.node(&labelled(shared("b"), &[("pool", "big")]));
+    let verdict = cluster.try_create(&carrying(pod("beside", "0.90"), "900000"));
+    assert!(
+        verdict.admit && finding(&verdict, Code::Vg201).severity == Severity::Warning,
+        "the place on the new node is the first one's: {:#?}",
+        verdict.findings
+    );
+    let small = cluster.try_create(&carrying(pod("small", "0.60"), "600000"));
+    assert_eq!(&*small.placement[0].node, "b");
+}
+
+#[test]
+fn who_could_not_stand_on_a_node_of_the_pool_is_refused_as_ever() {
+    let big = labelled(
+        shared("a"),
+        &[("pool", "big"), ("zone", "z1"), ("kubernetes.io/hostname", "a")],
+    );
+    let mut tainted = labelled(shared("t"), &[("pool", "big")]);
+    tainted["spec"]["taints"] = json!([{"key": "team", "value": "other", "effect": "NoSchedule"}]);
+    let other = labelled(shared("b"), &[("zone", "z2"), ("kubernetes.io/hostname", "b")]);
+    let cases: [(&str, Vec<Value>, Value, bool); 6] = [
+        (
+            "like the node that is there",
+            vec![big.clone()],
+            json!({"zone": "z1"}),
+            true,
+        ),
+        (
+            "another name",
+            vec![big.clone()],
+            json!({"kubernetes.io/hostname": "a"}),
+            false,
+        ),
+        (
+            "another zone",
+            vec![big.clone(), other.clone()],
+            json!({"zone": "z2"}),
+            false,
+        ),
+        (
+            "an empty pool of any zone",
+            vec![other.clone()],
+            json!({"zone": "z2"}),
+            true,
+        ),
+        (
+            "an empty pool of other labels",
+            vec![labelled(other.clone(), &[("pool", "small")])],
+            json!({"pool": "small"}),
+            false,
+        ),
+        (
+            "an empty pool, and a node that is there",
+            vec![other.clone()],
+            json!({"kubernetes.io/hostname": "b"}),
+            false,
+        ),
+    ];
+    for (what, nodes, selector, waits) in cases {
+        let names: Vec<&str> = nodes
+            .iter()
+            .map(|node| node["metadata"]["name"].as_str().unwrap())
+            .collect();
+        let mut cluster = under(GROWS, &nodes);
+        filled(&mut cluster, &names);
+        let stored = settled(&mut cluster, &selecting(pod("p", "0.30"), &selector));
+        let verdict = cluster.try_create(&stored);
+        assert_eq!(verdict.admit, waits, "{what}: {:#?}", verdict.findings);
+        if !waits {
+            assert!(
+                message::refusal(&verdict).contains("none of them would take the pod"),
+                "{what}"
+            );
+        }
+    }
+    // A taint of the pool's nodes that it does not tolerate.
+    let mut cluster = under(GROWS, &[tainted, other.clone()]);
+    filled(&mut cluster, &["b"]);
+    let stored = settled(&mut cluster, &pod("p", "0.30"));
+    assert!(!cluster.try_create(&stored).admit);
+    let mut tolerates = stored.clone();
+    tolerates["spec"]["tolerations"] = json!([{"key": "team", "operator": "Exists"}]);
+    filled(&mut cluster, &["t"]);
+    let verdict = cluster.try_create(&tolerates);
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    // It is larger than the budget of an empty node.
+    let mut cluster = under(GROWS, &[big.clone()]);
+    let large = settled(&mut cluster, &pod("large", "0.95"));
+    let verdict = cluster.try_create(&large);
+    assert!(!verdict.admit, "{:#?}", verdict.findings);
+    // It names its node, or is there already and asks for more.
+    let mut cluster = under(GROWS, &[big]);
+    filled(&mut cluster, &["a"]);
+    let mut named = carrying(pod("named", "0.30"), "300000");
+    named["spec"]["nodeName"] = json!("a");
+    assert!(!cluster.try_create(&named).admit);
+    let old = carrying(pod("a-0", "0.30"), "300000");
+    let mut new = old.clone();
+    new["spec"]["containers"][0]["args"] = json!(["--model", "m", "--gpu-memory-utilization", "0.40"]);
+    assert!(!cluster.update(&old, &new).admit);
+}
+
+#[test]
+fn without_a_scheduler_that_counts_no_pod_waits_for_growth_and_the_text_says_why() {
+    let spec = "{enforcement: admission, placement: {growth: [{matchLabels: {pool: big}}]}}";
+    let mut cluster = under(
+        spec,
+        &[labelled(gpu_node("a", H100_NAME, H100, 1, 8), &[("pool", "big")])],
+    );
+    for name in ["one", "two", "three"] {
+        cluster.running(&pod(name, "0.30"), "a");
+    }
+    let verdict = cluster.try_create(&pod("p", "0.30"));
+    assert!(!verdict.admit);
+    golden("vg201-growth-not-counted", &message::refusal(&verdict));
+    // Nor before its node advertises.
+    let mut cluster = under(
+        GROWS,
+        &[labelled(gpu_node("a", H100_NAME, H100, 1, 8), &[("pool", "big")])],
+    );
+    for name in ["one", "two", "three"] {
+        cluster.running(&pod(name, "0.30"), "a");
+    }
+    let verdict = cluster.try_create(&pod("p", "0.30"));
+    assert!(
+        !verdict.admit && message::refusal(&verdict).contains("advertises"),
+        "{}",
+        message::refusal(&verdict)
+    );
+}
+
+#[test]
+fn of_nodes_with_several_devices_the_scheduler_counts_too_little_to_hold_a_pod_back() {
+    let two = |name: &str, pool: &str| {
+        labelled(
+            advertising(gpu_node(name, H100_NAME, H100, 2, 4), 1_800_000),
+            &[("pool", pool)],
+        )
+    };
+    let one = labelled(shared("one"), &[("pool", "small")]);
+    for nodes in [
+        vec![two("two", "big")],
+        vec![two("two", "other")],
+        vec![two("two", "big"), one],
+    ] {
+        let mut cluster = under(GROWS, &nodes);
+        // The sum leaves 0.60, and no device does.
+        for name in ["a", "b"] {
+            cluster.running(&carrying(pod(name, "0.60"), "600000"), "two");
+        }
+        if nodes.len() > 1 {
+            filled(&mut cluster, &["one"]);
+        }
+        let stored = settled(&mut cluster, &pod("p", "0.60"));
+        let text = message::refusal(&cluster.try_create(&stored));
+        assert!(text.contains("no single device has room"), "{text}");
+    }
+}
+
+#[test]
+fn pods_of_a_workload_wait_for_growth_alike() {
+    let mut cluster = under(GROWS, &[labelled(shared("a"), &[("pool", "big")])]);
+    let five = deployment("chat", 5, &vllm(VLLM, Some("0.30")));
+    let verdict = cluster.try_create(&five);
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    golden("vg201-growth-deployment", &message::report(&verdict, ""));
+    for (index, fix) in finding(&verdict, Code::Vg201).fixes.iter().enumerate() {
+        let again = cluster.try_create(&kit::apply(&five, fix));
+        assert!(
+            again.admit && !has(&again, Code::Vg201),
+            "fix {index}: {:#?}",
+            again.findings
+        );
+    }
+    // A rollout's extra pod as well.
+    let three = deployment("chat", 3, &vllm(VLLM, Some("0.30")));
+    let verdict = cluster.try_create(&three);
+    let peak = finding(&verdict, Code::Vg203);
+    assert!(
+        peak.message
+            .ends_with("the extra pods wait until an autoscaler adds nodes"),
+        "{}",
+        peak.message
+    );
+    // A DaemonSet's pods go to the nodes that are there.
+    let mut daemon = five.clone();
+    daemon["kind"] = json!("DaemonSet");
+    daemon["spec"].as_object_mut().unwrap().remove("replicas");
+    filled(&mut cluster, &["a"]);
+    assert!(!cluster.try_create(&daemon).admit);
+}
+
+#[test]
+fn the_maximum_of_an_autoscaler_may_need_nodes_that_another_adds() {
+    let mut cluster = under(GROWS, &[labelled(shared("a"), &[("pool", "big")])]);
+    let chat = deployment("chat", 2, &vllm(VLLM, Some("0.30")));
+    let autoscaler = json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "chat", "namespace": "team-a"},
+        "spec": {
+            "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "chat"},
+            "minReplicas": 1, "maxReplicas": 5,
+        },
+    });
+    let verdict = cluster.autoscale(&autoscaler, &chat);
+    let told = finding(&verdict, Code::Vg204);
+    assert_eq!(
+        told.numbers["replicasThatFit"],
+        vramgate::finding::Number::Count(3)
+    );
+    let waits = "pods above that number wait until an autoscaler adds nodes of placement.growth (pool=big)";
+    assert!(told.details.iter().any(|text| text == waits), "{told:#?}");
 }

@@ -2,6 +2,7 @@
 //!
 //! It never denies: an autoscaler that cannot be written freezes the workload at the size that it has.
 
+use super::survey::growth;
 use super::{Operation, Question, Verdict, fixes, judge, prepare};
 use crate::demand::weigh::under;
 use crate::engine::Sources;
@@ -105,9 +106,15 @@ fn exceeds(autoscaler: &Autoscaler, target: &Workload, of_target: &Finding) -> F
     };
     let max = autoscaler.max;
     let message = format!("at the maximum of {max} replicas {object} exceeds the devices' budget: {most}");
+    let others = match of_target.numbers.get(growth::POOL) {
+        Some(Number::Text(pool)) => {
+            format!("pods above that number wait until an autoscaler adds nodes of placement.growth ({pool})")
+        }
+        _ => "pods above that number are refused; the autoscaler itself is not held".to_owned(),
+    };
     let mut finding = Finding::new(Code::Vg204, autoscaler.max_path.clone(), message)
         .detail(of_target.message.clone())
-        .detail("pods above that number are refused; the autoscaler itself is not held");
+        .detail(others);
     if !autoscaler.is_written {
         finding = finding.detail(format!("{max} is the default where no maximum is written"));
     }

@@ -273,7 +273,11 @@ pub(super) fn promise(survey: &Survey<'_>, ledger: &Ledger) -> &'static str {
 
 /// Whether each node that shares its devices with the pod has no other device: the sum of the node is then that of the
 /// device.
-fn is_exact(survey: &Survey<'_>) -> bool {
-    let mut shared = survey.accepting.iter().filter(|kind| kind.weighed.shared);
-    shared.all(|kind| matches!(kind.class.pools.as_slice(), [only] if only.devices == 1))
+pub(super) fn is_exact(survey: &Survey<'_>) -> bool {
+    survey.accepting.iter().all(is_exact_on)
+}
+
+/// Whether the sum of a node of this kind is that of the device on which the pod stands.
+pub(super) fn is_exact_on(kind: &Candidate<'_>) -> bool {
+    !kind.weighed.shared || matches!(kind.class.pools.as_slice(), [only] if only.devices == 1)
 }

@@ -7,6 +7,7 @@ use super::budget::{self, Own, closest};
 use super::claims;
 use super::clients::Users;
 use super::survey::Survey;
+use super::survey::growth::{self, Growth};
 use super::whole_device::Beside;
 use super::{
     Operation, PlacementRow, Question, Verdict, access, counted, fixes, newly_unreadable, preemption,
@@ -107,7 +108,7 @@ pub(super) fn judge(
                 let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
                 let (closest, finding) = told.unzip();
                 // A guess that finds no room is told and let through; it counts where it comes to stand.
-                place = closest.filter(|_| !demand.is_guessed());
+                place = closest.flatten().filter(|_| !demand.is_guessed());
                 verdict.findings.extend(finding);
             }
         }
@@ -159,21 +160,22 @@ fn without_itself<'l>(question: &Question, ledger: &'l Ledger) -> (Overlay<'l>, 
     (overlay, own)
 }
 
-/// The node that comes closest to taking a pod for which every device is full, and why it does not.
+/// The node that comes closest to taking a pod for which every device is full, and why it does not; no node for one that waits
+/// for another to be added.
 fn full(
     question: &Question,
     demand: &Demand,
     survey: &Survey<'_>,
     (ledger, overlay, own): (&Ledger, &Overlay<'_>, &Own),
     spec: &Arc<PodSpec>,
-) -> Option<(Arc<str>, Finding)> {
+) -> Option<(Option<Arc<str>>, Finding)> {
     let closest = closest(survey, ledger, overlay, spec)?;
     let workload = &question.workload;
     let messages = &survey.policy().messages;
     let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
     access::soften(demand, &mut finding);
     if finding.code == Code::Vg209 && counted::is_live(survey, ledger) {
-        return Some((closest.node().clone(), closest.waits_for_a_slot(demand)));
+        return Some((Some(closest.node().clone()), closest.waits_for_a_slot(demand)));
     }
     if finding.code == Code::Vg201 {
         let left_out = unmodelled::sentence(&workload.pod.spec);
@@ -181,13 +183,23 @@ fn full(
             .details
             .extend((!left_out.is_empty()).then(|| left_out.to_owned()));
     }
+    if finding.code == Code::Vg201 {
+        match survey.growth(question, spec, ledger) {
+            Growth::Nowhere => {}
+            Growth::Useless(reason) => finding = finding.detail(reason),
+            Growth::In { pool, is_known } => {
+                // Like one that preempts, it takes nothing before it is bound.
+                return Some((None, growth::waits(finding, &pool, is_known)));
+            }
+        }
+    }
     if survey.takes_exclusive() {
         finding = finding.detail(
             "nodes that do not share their devices would take it too and have none free: with a node selector for those \
              it waits for one",
         );
     }
-    Some((closest.node().clone(), finding))
+    Some((Some(closest.node().clone()), finding))
 }
 
 /// What the pod holds until it is seen, at the place that was found and with the pods that move for it.

@@ -16,6 +16,7 @@ use crate::policy::{Mode, Policy, PolicyRef};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
+pub(super) mod growth;
 mod holding;
 mod offered;
 

@@ -44,6 +44,13 @@ impl Class {
         self.pools.iter().position(|pool| &*pool.resource == resource)
     }
 
+    /// Whether a healthy node of this kind takes the standings, one for each of its pools, while nobody is there.
+    pub(crate) fn holds_when_empty(&self, standings: &[Standing]) -> bool {
+        let policy = &self.device_policy.device;
+        let mut pools = self.pools.iter().zip(standings);
+        pools.all(|(pool, standing)| room::fits(pool, policy, &Load::of(pool), standing).but_for_slots())
+    }
+
     /// Nodes in which a hold of `needed` fits on the pool, least room first.
     pub(crate) fn with_room(&self, pool: usize, needed: Share) -> impl Iterator<Item = &Arc<str>> {
         let least: (Share, Arc<str>) = (needed, Arc::from(""));

@@ -81,6 +81,13 @@ metadata: {name: plugin-config}
 spec:
   match: {nodes: {matchLabels: {e2e/plugin-config: here}}}
   device: {pluginConfig: g16/device-plugin-configs}
+---
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
+metadata: {name: growth}
+spec:
+  match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: growth}}}
+  placement: {growth: [{matchLabels: {e2e/pool: growth}}]}
 ";
 
 /// Runs whose logs are kept.

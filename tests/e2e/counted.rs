@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use crate::api::eventually;
-use crate::manifests::{GpuNode, Pod};
+use crate::manifests::{self, GpuNode, Pod};
 use crate::scenario::{ADVERTISED_WITHIN, Scenario, advertised, counted};
 use crate::vramgate::Vramgate;
 
@@ -188,4 +188,58 @@ fn a_resource_quota_counts_shares() {
         (used == "500k").then_some(())
     });
     s.wait_running(2, 20);
+}
+
+/// Nothing but the scheduler holds the fourth pod back, and a node that comes later takes it.
+#[test]
+fn a_pod_without_room_waits_for_a_node_of_a_pool_that_grows() {
+    let s = Scenario::new("growth");
+    let node = |name: &str| GpuNode::h100(name).slots(8).label("e2e/pool", "growth");
+    s.node(node("growth-n1"));
+    for name in ["a", "b", "c"] {
+        s.create(&Pod::vllm(name, "0.30")).admitted(name);
+    }
+    s.wait_running(3, 30);
+    let waits = s.create(&Pod::vllm("waits", "0.30"));
+    let waits = waits.admitted("a pod that waits for a node");
+    let told = waits.warnings.iter().any(|text| {
+        text.contains("VG201") && text.contains("waits until an autoscaler adds one of placement.growth")
+    });
+    assert!(told, "{:?}", waits.warnings);
+    assert_eq!(counted(&waits.body), Some(300_000));
+    let deployment = manifests::deployment("more", 2, &Pod::vllm("more", "0.30").on(s.name));
+    let answer = s.create_workload(&deployment, "");
+    let answer = answer.admitted("a Deployment whose pods wait as well");
+    assert!(
+        answer.warnings.iter().any(|text| text.contains("VG201")),
+        "{:?}",
+        answer.warnings
+    );
+    eventually("its pods exist", 20, || (s.list().len() == 6).then_some(()));
+    // The scheduler has tried each of them, and found no node.
+    eventually("three pods cannot be scheduled", 30, || {
+        let pods = s.list();
+        let tried = pods.iter().filter(|pod| {
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            conditions.into_iter().any(|one| one["reason"] == "Unschedulable")
+        });
+        (tried.count() == 3).then_some(())
+    });
+    assert_eq!(s.running(), 3);
+    // Who could not stand there is refused still.
+    let elsewhere = Pod::vllm("elsewhere", "0.30").on_node("growth-n1");
+    s.create(&elsewhere).denied(
+        "a pod of a node that is there",
+        &["VG201", "none of them would take the pod"],
+    );
+    s.unknown_node(&node("growth-n2"));
+    s.wait_running(6, 60);
+    for name in ["growth-n1", "growth-n2"] {
+        let on_it = s
+            .list()
+            .iter()
+            .filter(|pod| pod["spec"]["nodeName"] == name)
+            .count();
+        assert_eq!(on_it, 3, "{name}");
+    }
 }

@@ -65,9 +65,13 @@ impl Sizing<'_> {
             Code::Vg203,
             FieldPath::new("spec.replicas"),
             format!(
-                "for a while {as_before} pods as they were stand at {}{beside_them}, and {fit} of {wanted} fit: the others are \
-                 refused until one of before is gone",
-                share(&large)
+                "for a while {as_before} pods as they were stand at {}{beside_them}, and {fit} of {wanted} fit: the others {}",
+                share(&large),
+                if self.growing().is_some() {
+                    "wait until an autoscaler adds nodes, or one of before is gone"
+                } else {
+                    "are refused until one of before is gone"
+                }
             ),
         )
         .detail("replicas are raised and each pod asks for less: what is there is larger until it is replaced")

@@ -36,7 +36,12 @@ impl Sizing<'_> {
             Code::Vg203,
             FieldPath::new("spec.concurrencyPolicy"),
             format!(
-                "runs may overlap, and two at once have {peak} pods at {share}, of which {fit} {fits}: the others are refused"
+                "runs may overlap, and two at once have {peak} pods at {share}, of which {fit} {fits}: the others {}",
+                if self.growing().is_some() {
+                    "wait until an autoscaler adds nodes"
+                } else {
+                    "are refused"
+                }
             ),
         )
         .detail(format!(

@@ -7,6 +7,7 @@ use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
+use crate::decision::survey::growth::{self, Growth};
 use crate::decision::{Question, access, counted, fixes, preemption};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
@@ -71,6 +72,18 @@ fn may_preempt(finding: Finding) -> Finding {
 impl Sizing<'_> {
     pub(super) fn ask(&self) -> Ask {
         self.survey.ask(self.spec.clone())
+    }
+
+    fn growth(&self) -> Growth {
+        self.survey.growth(self.question, self.spec, self.ledger)
+    }
+
+    /// The pool whose nodes pods without room wait for instead of being refused.
+    pub(super) fn growing(&self) -> Option<String> {
+        match self.growth() {
+            Growth::In { pool, .. } => Some(pool),
+            Growth::Nowhere | Growth::Useless(_) => None,
+        }
     }
 
     fn resource(&self) -> &str {
@@ -168,6 +181,21 @@ impl Sizing<'_> {
             } else {
                 format!("{rest} of them would need further such devices")
             });
+        let finding = match self.growth() {
+            Growth::Nowhere => finding,
+            Growth::Useless(reason) => finding.detail(reason),
+            Growth::In { pool, is_known } => {
+                let others = if rest == 1 { "it waits" } else { "they wait" };
+                let finding = finding.detail(format!(
+                    "{others} until an autoscaler adds nodes of placement.growth ({pool})"
+                ));
+                return Placed {
+                    filled,
+                    code: Some(Code::Vg201),
+                    finding: Some(growth::remarked(finding, &pool, is_known)),
+                };
+            }
+        };
         let without = preemption::without_lower(self.question, self.survey, self.ledger, self.base, self.own);
         let preempts = without.is_some_and(|without| {
             let ground = Ground::of(self.ledger, &without, self.spec);
@@ -340,20 +368,25 @@ impl Sizing<'_> {
                 weighed.standings.iter().map(crate::demand::Standing::share).sum()
             });
         let surge = self.surge();
-        let (short, long) = if replicas.unavailable > 0 {
+        let (short, long) = if let Some(pool) = self.growing() {
+            (
+                "the extra pods wait until an autoscaler adds nodes".to_owned(),
+                format!("they could stand on a node of placement.growth ({pool})"),
+            )
+        } else if replicas.unavailable > 0 {
             (
                 format!("it goes on one by one (maxUnavailable {})", replicas.unavailable),
-                "the extra pod is refused until one of the old ones has ended",
+                "the extra pod is refused until one of the old ones has ended".to_owned(),
             )
         } else if surge.is_some() {
             (
                 "it would stall".to_owned(),
-                "the pods before end only when the new ones are ready",
+                "the pods before end only when the new ones are ready".to_owned(),
             )
         } else {
             (
                 "with maxUnavailable 0 it would stall".to_owned(),
-                "nothing ends before the extra pod is ready",
+                "nothing ends before the extra pod is ready".to_owned(),
             )
         };
         let sum = share.times(u64::from(peak));

@@ -160,10 +160,19 @@ impl Api {
 
     /// Deletes with a grace period in seconds.
     pub fn delete(&self, path: &str, grace: u32) -> Answer {
-        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": grace,
-            "propagationPolicy": "Background"});
-        self.call(&Method::DELETE, path, "application/json", &[], &options)
+        self.call(&Method::DELETE, path, "application/json", &[], &with_grace(grace))
     }
+
+    /// What the API server answers to a creation or a deletion; nothing where the connection broke.
+    pub fn try_change(&self, method: &Method, path: &str, body: &Value) -> Option<Answer> {
+        let request = Self::request(method, path, "application/json", &[], body);
+        RUNTIME.block_on(self.send(request)).ok()
+    }
+}
+
+/// Options of a deletion.
+pub fn with_grace(seconds: u32) -> Value {
+    json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds, "propagationPolicy": "Background"})
 }
 
 /// The text of a header `299 - "text"`.

@@ -1,4 +1,5 @@
-//! One address for several processes, as a Service is: connections are passed on as they are, to one after the other.
+//! One address for several processes, as a Service is: connections are passed on as they are, to one after the other. Before
+//! a single process it is a line that can be cut.
 
 use std::io;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -17,6 +18,8 @@ pub struct Balancer {
 #[derive(Default)]
 struct Shared {
     stopped: AtomicBool,
+    /// Connections are ended as soon as they come.
+    cut: AtomicBool,
     streams: Mutex<Vec<TcpStream>>,
 }
 
@@ -27,6 +30,13 @@ impl Shared {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .push(stream);
+        }
+    }
+
+    fn end_all(&self) {
+        let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
+        for stream in streams.drain(..) {
+            let _ = stream.shutdown(Shutdown::Both);
         }
     }
 }
@@ -44,6 +54,9 @@ impl Balancer {
                         return;
                     }
                     let Ok(client) = connection else { continue };
+                    if shared.cut.load(Ordering::SeqCst) {
+                        continue;
+                    }
                     let (shared, backends) = (Arc::clone(&shared), backends.clone());
                     std::thread::spawn(move || pass_on(&client, turn, &backends, &shared));
                 }
@@ -57,6 +70,23 @@ impl Balancer {
     }
 }
 
+impl Balancer {
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Ends all connections, and those that come until it is mended.
+    pub fn cut(&self) {
+        self.shared.cut.store(true, Ordering::SeqCst);
+        self.shared.end_all();
+    }
+
+    /// Passes connections on again.
+    pub fn mend(&self) {
+        self.shared.cut.store(false, Ordering::SeqCst);
+    }
+}
+
 impl Drop for Balancer {
     fn drop(&mut self) {
         self.shared.stopped.store(true, Ordering::SeqCst);
@@ -65,15 +95,7 @@ impl Drop for Balancer {
         if let Some(accepting) = self.accepting.take() {
             let _ = accepting.join();
         }
-        for stream in self
-            .shared
-            .streams
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .drain(..)
-        {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
+        self.shared.end_all();
     }
 }
 

@@ -41,4 +41,5 @@ mod replicas;
 mod scenario;
 mod store;
 mod time_slicing;
+mod trouble;
 mod vramgate;

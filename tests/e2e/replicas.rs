@@ -1,6 +1,7 @@
 //! Several replicas behind one address, one ledger: killed, cut off and late, they never give a place away twice.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,12 +18,12 @@ use crate::vramgate::Vramgate;
 const LEDGERS: &str = "/apis/vramgate.io/v1alpha1/gpuledgers";
 
 /// Pods of 0.28 that a device's budget of 0.90 holds.
-const PLACES_PER_NODE: usize = 3;
+pub const PLACES_PER_NODE: usize = 3;
 
 /// Two replicas in the place of the one that the other scenarios use.
-struct Replicas {
+pub struct Replicas {
     cluster: &'static Cluster,
-    all: Vec<Mutex<Vramgate>>,
+    pub all: Vec<Mutex<Vramgate>>,
     balancer: Option<Balancer>,
 }
 
@@ -31,6 +32,11 @@ const OPTIONS: [&str; 2] = ["--reservation-ttl", "5s"];
 
 impl Replicas {
     fn start(cluster: &'static Cluster) -> Self {
+        Self::start_as(cluster, &cluster.directory.join("vramgate.kubeconfig"))
+    }
+
+    /// The same with another way to the API server.
+    pub fn start_as(cluster: &'static Cluster, kubeconfig: &Path) -> Self {
         let port = cluster.with_vramgate(|vramgate| {
             vramgate.kill();
             vramgate.port()
@@ -39,7 +45,7 @@ impl Replicas {
             .map(|name| Vramgate::replica(&cluster.directory, name))
             .into();
         for replica in &mut all {
-            replica.start_with(&OPTIONS);
+            replica.start_as(kubeconfig, &OPTIONS);
         }
         let balancer = Balancer::start(port, all.iter().map(Vramgate::port).collect());
         Self {
@@ -49,7 +55,7 @@ impl Replicas {
         }
     }
 
-    fn with<T>(&self, which: usize, what: impl FnOnce(&mut Vramgate) -> T) -> T {
+    pub fn with<T>(&self, which: usize, what: impl FnOnce(&mut Vramgate) -> T) -> T {
         what(
             &mut self.all[which]
                 .lock()
@@ -184,7 +190,7 @@ fn pods(s: &Scenario) -> BTreeMap<String, Vec<String>> {
 
 /// Waits until the records name each pod once, on its own node, and nobody else.
 #[track_caller]
-fn wait_ledger_equals_pods(s: &Scenario, nodes: &[&str]) {
+pub fn wait_ledger_equals_pods(s: &Scenario, nodes: &[&str]) {
     let deadline = Instant::now() + Duration::from_mins(1);
     loop {
         let ((entries, reservations), pods) = (ledger(s, nodes), pods(s));
@@ -201,7 +207,7 @@ fn wait_ledger_equals_pods(s: &Scenario, nodes: &[&str]) {
 
 /// Creates all at once, and what was not admitted again and again, as controllers do, until as many exist as there are
 /// places. At no time are there more.
-fn create_until_full(s: &Scenario, pods: &[Pod], places: usize) -> Vec<usize> {
+pub fn create_until_full(s: &Scenario, pods: &[Pod], places: usize) -> Vec<usize> {
     let mut waiting: Vec<Pod> = pods.to_vec();
     let mut admitted_in_wave = Vec::new();
     let deadline = Instant::now() + Duration::from_secs(90);

@@ -111,7 +111,12 @@ impl Vramgate {
 
     /// The same with further options.
     pub fn start_with(&mut self, options: &[&str]) {
-        self.launch(&self.directory.join("vramgate.kubeconfig"), options);
+        self.start_as(&self.directory.join("vramgate.kubeconfig"), options);
+    }
+
+    /// The same with another way to the API server.
+    pub fn start_as(&mut self, kubeconfig: &Path, options: &[&str]) {
+        self.launch(kubeconfig, options);
         let running = self.running.as_ref().expect("it was started");
         let deadline = Instant::now() + READY_WITHIN;
         while http_get(self.status_port, "/readyz").is_none_or(|(status, _)| status != 200) {

@@ -456,12 +456,13 @@ impl Ledger {
         self.fill_freed();
     }
 
-    /// Pods may have come and gone unseen: how the slots of several were spread cannot be told.
+    /// Pods may have come and gone unseen: how the slots of several were spread cannot be told. Called when a list of them
+    /// begins and when it is complete: of those that a record told of before, nobody has watched when they came either.
     pub fn end_histories(&mut self) {
-        for node in self.bound.keys().cloned().collect::<Vec<_>>() {
-            if self.may_be_uneven(&node) {
-                self.nodes.end_history(&node);
-            }
+        let watched = self.nodes.iter().filter(|(_, entry)| entry.is_watched());
+        let uneven = watched.filter(|(name, _)| self.may_be_uneven(name));
+        for node in uneven.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+            self.nodes.end_history(&node);
         }
     }
 
@@ -469,7 +470,20 @@ impl Ledger {
     /// one is nowhere uneven.
     fn may_be_uneven(&self, node: &str) -> bool {
         let claims = self.bound_to(node).flat_map(|holder| &holder.demand.claims);
-        claims.fold(0, |sum: u32, claim| sum.saturating_add(claim.slots)) > 1
+        let accounted = self
+            .nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|entry| &entry.accounted);
+        // A record may tell of pods that are there before the API server shows them.
+        let told = accounted
+            .filter_map(|uid| self.holders.get(uid))
+            .filter(|holder| holder.foreign && holder.node.is_none())
+            .flat_map(|holder| &holder.standings);
+        let slots = claims
+            .map(|claim| claim.slots)
+            .chain(told.map(|standing| standing.slots));
+        slots.fold(0, u32::saturating_add) > 1
     }
 
     /// Holders of one namespace.

@@ -16,8 +16,10 @@ use vramgate::device::catalogue::Catalogue;
 use vramgate::device::config::plugin::PluginConfigMap;
 use vramgate::device::inventory::{Context, read_in};
 use vramgate::finding::Code;
+use vramgate::ledger::Moment;
 use vramgate::message;
 use vramgate::policy::{Evidence, MissingFacts};
+use vramgate::record::{Entry, NodeRecord, Taken};
 use vramgate::units::Share;
 
 /// Two L40S with three slots each, as S13 has them, and the plugin's flags.
@@ -187,4 +189,57 @@ fn what_has_left_counts_and_several_containers_are_several_holders() {
         "{:#?}",
         verdict.placement
     );
+}
+
+/// One that starts beside pods that run learns of them by the records of other replicas, or its own of before, and then from the
+/// list of pods. When they came, and who has left since, nobody has watched.
+#[test]
+fn what_a_record_tells_before_pods_are_listed_was_not_watched() {
+    let fractions = ["0.30", "0.30", "0.45"];
+    let held = |(index, ppm)| Entry {
+        uid: format!("uid-p{index}"),
+        namespace: "team-a".to_owned(),
+        name: format!("p{index}"),
+        takes: vec![Taken {
+            resource: "nvidia.com/gpu".to_owned(),
+            slots: 1,
+            shares_ppm: vec![ppm],
+            ..Taken::default()
+        }],
+        ..Entry::default()
+    };
+    let record = NodeRecord {
+        holders: [300_000, 300_000, 450_000]
+            .into_iter()
+            .enumerate()
+            .map(held)
+            .collect(),
+        ..NodeRecord::default()
+    };
+
+    let mut cluster = node(3, "");
+    cluster.ledger.set_record("gpu-1", &record, "7", Moment(0));
+    cluster.ledger.end_histories();
+    for (index, fraction) in fractions.iter().enumerate() {
+        cluster.running(&with_uid(&format!("p{index}"), fraction), "gpu-1");
+    }
+    cluster.ledger.end_histories();
+    assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Any);
+    assert!(!cluster.create(&with_uid("p3", "0.10")).admit);
+    // One whose reading takes longer than the list is told by its record alone until then.
+    let mut cluster = node(3, "");
+    cluster.ledger.set_record("gpu-1", &record, "7", Moment(0));
+    cluster.ledger.end_histories();
+    cluster.running(&with_uid("p0", "0.30"), "gpu-1");
+    cluster.ledger.end_histories();
+    assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Any);
+    // When the node has been empty it is told again.
+    for index in 1..3 {
+        cluster.running(&with_uid(&format!("p{index}"), fractions[index]), "gpu-1");
+    }
+    for index in 0..3 {
+        cluster.ledger.remove_pod(&format!("uid-p{index}"));
+    }
+    run(&mut cluster, &fractions);
+    assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Spread);
 }

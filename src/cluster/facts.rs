@@ -39,7 +39,7 @@ pub trait Facts: Send + 'static {
     fn set_node(&mut self, node: GpuNode);
     /// A node is gone, or has no NVIDIA resources any more.
     fn remove_node(&mut self, name: &str);
-    /// Pods are listed anew: what happened before may have been missed.
+    /// Pods are listed anew: what happened before may have been missed. Told when the list begins and when it is complete.
     fn relisted_pods(&mut self) {}
     /// A pod that counts was seen.
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources);

@@ -22,6 +22,13 @@ pub(crate) struct NodeEntry {
     pub(crate) accounted: BTreeSet<Arc<str>>,
 }
 
+impl NodeEntry {
+    /// Whether it is watched how its device plugin gives out slots.
+    pub(crate) fn is_watched(&self) -> bool {
+        self.loads.iter().any(Load::has_history)
+    }
+}
+
 /// Nodes that are alike.
 #[derive(Clone, Debug)]
 pub(crate) struct Class {
@@ -226,16 +233,14 @@ impl Nodes {
 
     /// Nothing can be told any more of where slots of a node are, until nobody is there.
     pub(crate) fn end_history(&mut self, name: &str) {
-        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
-        if self.get(name).is_some_and(is_watched) {
+        if self.get(name).is_some_and(NodeEntry::is_watched) {
             self.change(name, |entry| entry.loads.iter_mut().for_each(Load::end_history));
         }
     }
 
     /// Nobody is bound to a node.
     pub(crate) fn begin_history(&mut self, name: &str) {
-        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
-        if self.get(name).is_some_and(is_watched) {
+        if self.get(name).is_some_and(NodeEntry::is_watched) {
             self.change(name, |entry| entry.loads.iter_mut().for_each(Load::begin_history));
         }
     }

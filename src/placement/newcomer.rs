@@ -137,7 +137,7 @@ impl<'a> Wanted<'a> {
                 ("DoesNotExist", _) => label.absent = true,
                 ("Gt", Some(bound)) => label.above = label.above.max(Some(bound)),
                 ("Lt", Some(bound)) => {
-                    label.below = Some(label.below.map_or(bound, |other| other.min(bound)))
+                    label.below = Some(label.below.map_or(bound, |other| other.min(bound)));
                 }
                 _ => label.impossible = true,
             }

@@ -84,6 +84,13 @@ spec:
 ---
 apiVersion: vramgate.io/v1alpha1
 kind: GpuSharingPolicy
+metadata: {name: spread}
+spec:
+  match: {nodes: {matchLabels: {e2e/spread: here}}}
+  device: {pluginConfig: spread/device-plugin-configs}
+---
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
 metadata: {name: growth}
 spec:
   match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: growth}}}

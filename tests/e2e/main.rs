@@ -39,6 +39,7 @@ mod process;
 mod races;
 mod replicas;
 mod scenario;
+mod spread;
 mod store;
 mod time_slicing;
 mod trouble;

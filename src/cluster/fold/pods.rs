@@ -235,6 +235,7 @@ impl<F: Facts> Fold for PodFold<F> {
         }
         self.carry_out(gone.into_iter().map(|uid| (uid.into(), Step::Remove)).collect())
             .await;
+        lock(&self.facts).relisted_pods();
         self.listed_once = true;
     }
 

@@ -53,17 +53,17 @@ impl Survey<'_> {
             return Growth::Nowhere;
         }
         let pools = pools.into_iter();
-        let takes: Vec<Taken<'_>> = pools
+        let would_take: Vec<Taken<'_>> = pools
             .filter_map(|pool| self.would_take(pool, question, spec, ledger))
             .collect();
-        if takes.is_empty() {
+        if would_take.is_empty() {
             return Growth::Useless(
                 "the policy names pools that an autoscaler can add (placement.growth), and none of them would take the pod: \
                  its node selector, affinity or tolerations keep it off, or a node there is too small for it even when empty"
                     .to_owned(),
             );
         }
-        let counted: Vec<Taken<'_>> = takes.into_iter().filter(|taken| taken.counts).collect();
+        let counted: Vec<Taken<'_>> = would_take.into_iter().filter(|taken| taken.counts).collect();
         if counted.is_empty() {
             return Growth::Useless(
                 "the policy names pools that an autoscaler can add (placement.growth), but a pod can wait for a node of them \

@@ -77,7 +77,7 @@ pub struct Ledger {
     records: Records,
     /// Reservations of this process that wait for their record.
     awaiting: BTreeMap<Arc<str>, Waits>,
-    /// Unbound pods that are counted on another node than the one whose record holds them.
+    /// Pods that are counted neither on their own node nor on that whose record holds them.
     strayed: BTreeSet<Arc<str>>,
     /// The demand of a pod of which only its record tells.
     nothing: Arc<Demand>,
@@ -692,7 +692,7 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
-            if holder.movable() && self.records.place_of(uid).is_some_and(|at| **at != *node) {
+            if records::strays(holder) && self.records.place_of(uid).is_some_and(|at| **at != *node) {
                 self.strayed.insert(uid.clone());
             }
         }

@@ -21,6 +21,7 @@ pub mod certs;
 mod connection;
 mod endpoint;
 mod listener;
+mod locked;
 pub mod metrics;
 pub mod readiness;
 pub mod recorder;
@@ -31,6 +32,7 @@ mod status;
 pub mod tls;
 
 pub use backend::{Backend, Clock, Decider, Decision, LedgerDecider, LookUps, NamedConfigMaps, NoLookUps};
+pub use locked::locked;
 pub use metrics::Metrics;
 pub use readiness::Readiness;
 pub use recorder::Recorder;

@@ -342,6 +342,7 @@ impl World {
                 }
             }
             self.assert_nobody_is_lost();
+            self.assert_records_are_a_placement();
         }
     }
 
@@ -418,7 +419,41 @@ impl World {
         }
     }
 
-    /// No node is promised to more than it can hold.
+    /// Pods that are admitted and live, with the nodes whose records have each.
+    fn recorded(&self) -> Vec<(String, u64, Vec<usize>)> {
+        let records = self.store.records();
+        let api = self.api.lock().unwrap();
+        let admitted = api.stored.iter().chain(&api.on_their_way);
+        admitted
+            .map(|(uid, pod)| {
+                let has = |node: &&str| {
+                    let record = records.get(*node).map(|stored| &stored.record);
+                    record.is_some_and(|record| record.entries().any(|entry| entry.uid == *uid))
+                };
+                let nodes = (0..NODES.len()).filter(|node| has(&NODES[*node])).collect();
+                (uid.clone(), pod.share, nodes)
+            })
+            .collect()
+    }
+
+    /// All who are admitted can stand together, each on a node whose record has it.
+    fn assert_records_are_a_placement(&self) {
+        fn descend(pods: &[(String, u64, Vec<usize>)], sums: [u64; 3]) -> bool {
+            let Some(((_, share, nodes), rest)) = pods.split_first() else {
+                return true;
+            };
+            nodes.iter().any(|node| {
+                let mut sums = sums;
+                sums[*node] += share;
+                sums[*node] <= BUDGET && descend(rest, sums)
+            })
+        }
+        let mut pods = self.recorded();
+        pods.sort_by_key(|(_, _, nodes)| nodes.len());
+        assert!(descend(&pods, [0; 3]), "the records have no room for {pods:?}");
+    }
+
+    /// The records hold no more on any node than it has.
     fn assert_within_budget(&self) {
         let places = self.places();
         let api = self.api.lock().unwrap();
@@ -434,6 +469,22 @@ impl World {
                     .iter()
                     .map(|(uid, pod)| (uid, pod.bound))
                     .collect::<Vec<_>>()
+            );
+        }
+    }
+
+    /// Both replicas count each pod where the record is that holds it.
+    fn assert_places_are_the_same(&self) {
+        let places = self.places();
+        let api = self.api.lock().unwrap();
+        for (uid, pod) in &api.stored {
+            let counted = |replica: &Replica| replica.ledger.lock().unwrap().place_of(uid);
+            let counted: Vec<_> = self.replicas.iter().map(counted).collect();
+            let recorded = Some(&*places[uid].1);
+            assert!(
+                counted.iter().all(|place| place.as_deref() == recorded),
+                "{uid} is bound to {:?}, and counted at {counted:?}: {places:?}",
+                pod.bound
             );
         }
     }
@@ -723,15 +774,14 @@ fn run(seed: u64, one_in: usize, steps: Vec<Step>, last: (u64, Option<usize>), i
         for step in steps {
             take(&mut world, step, is_wilful).await;
             world.assert_nobody_is_lost();
-            if !is_wilful {
-                world.assert_within_budget();
-            }
+            world.assert_records_are_a_placement();
         }
         world.come_to_rest().await;
         world.assert_nobody_is_lost();
         world.assert_records_are_the_pods();
+        world.assert_within_budget();
+        world.assert_places_are_the_same();
         if !is_wilful {
-            world.assert_within_budget();
             world.assert_refusals_are_right(last.0, last.1);
         }
     });
@@ -744,9 +794,14 @@ fn seed() -> RngSeed {
     })
 }
 
+/// How many cases each test tries, unless more are asked for.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").map_or(80, |text| text.parse().expect("PROPTEST_CASES is a number"))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 80,
+        cases: cases(),
         max_shrink_iters: 4_000,
         // What has to pass before anything lands must not hang on luck. PROPTEST_RNG_SEED looks elsewhere.
         rng_seed: seed(),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tracing_subscriber::EnvFilter;
 
@@ -18,7 +18,7 @@ use crate::server::backend::Clock;
 use crate::server::recorder::Tally;
 use crate::server::{
     Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Recorder, Server, Settings,
-    StatusPage, termination,
+    StatusPage, locked, termination,
 };
 use crate::snapshot::Snapshot;
 use crate::units::Share;
@@ -155,7 +155,7 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
         "Promised share of the fullest device of a node above its budget, as a part of that budget",
         "node",
         move || {
-            let over = over.lock().unwrap_or_else(PoisonError::into_inner).over_budget();
+            let over = locked(&over).over_budget();
             let mut fullest = BTreeMap::new();
             for device in over {
                 let ratio = fullest.entry(device.node.to_string()).or_insert(0.0_f64);
@@ -170,7 +170,7 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
         "Pools of shared devices by how it is known who stands on which device",
         "evidence",
         move || {
-            let grades = by_grade.lock().unwrap_or_else(PoisonError::into_inner).grades();
+            let grades = locked(&by_grade).grades();
             let counted = grades.into_iter().filter_map(|(grade, count)| {
                 let count = u32::try_from(count).ok()?;
                 Some((grade.as_str().to_owned(), f64::from(count)))
@@ -184,7 +184,7 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
         "reservations",
         "Admitted pods that have not been seen yet",
         move || {
-            let count = reserved.lock().unwrap_or_else(PoisonError::into_inner).reserved();
+            let count = locked(&reserved).reserved();
             u32::try_from(count).ok().map(f64::from)
         },
     );
@@ -213,7 +213,7 @@ fn of_all(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
     for (name, help, part) in parts {
         let counted = Arc::clone(ledger);
         metrics.gauge_by(name, help, "resource", move || {
-            let totals = counted.lock().unwrap_or_else(PoisonError::into_inner).totals();
+            let totals = locked(&counted).totals();
             totals
                 .iter()
                 .map(|(resource, totals)| (resource.to_string(), part(totals).as_devices()))
@@ -261,6 +261,19 @@ fn tallies(metrics: &Metrics, recorder: &Arc<Recorder>) {
         let recorder = Arc::clone(recorder);
         metrics.counter(name, help, move || part(recorder.tally()).load(Ordering::Relaxed));
     }
+    let tally = recorder.tally();
+    metrics.with_registry(|registry| {
+        registry.register(
+            "ledger_batch_size",
+            "Reservations that one write added to a record",
+            tally.batches.clone(),
+        );
+        registry.register(
+            "ledger_turns",
+            "Turns to write a record that a reservation waited for until it was recorded",
+            tally.turns.clone(),
+        );
+    });
 }
 
 fn certificates(args: &Serve) -> Result<Certificates, Failure> {
@@ -281,7 +294,7 @@ fn certificates(args: &Serve) -> Result<Certificates, Failure> {
 /// The page for people: what `vramgate top` prints.
 fn page(ledger: Arc<Mutex<Ledger>>) -> StatusPage {
     Arc::new(move || {
-        let views = ledger.lock().unwrap_or_else(PoisonError::into_inner).devices();
+        let views = locked(&ledger).devices();
         let rows: Vec<DeviceRow> = views.into_iter().map(DeviceRow::from).collect();
         let text = escape(&top::text(&rows, false, Paint::PLAIN));
         format!(

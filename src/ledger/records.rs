@@ -16,9 +16,11 @@ use crate::units::{Mib, Share};
 
 mod draft;
 mod fold;
+mod sound;
 mod withdraw;
 
 pub use draft::{Draft, Extent, Next};
+pub(super) use fold::strays;
 pub use withdraw::Awaited;
 pub(super) use withdraw::Waits;
 

@@ -171,8 +171,14 @@ impl Ledger {
             .filter_map(|uid| self.holders.get(uid))
             .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
             .collect();
-        // Tentative places move before pods that really stand here, and the latest before the earliest.
-        candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
+        // First whom a record holds elsewhere; then tentative places before pods that really stand here, and the latest
+        // before the earliest.
+        candidates.sort_by_key(|holder| {
+            let recorded = self.records.place_of(&holder.uid);
+            let is_recorded_elsewhere = recorded.is_some_and(|place| **place != *node);
+            let is_own = holder.node.as_deref() == Some(node);
+            (!is_recorded_elsewhere, is_own, Reverse(holder.order))
+        });
         let candidates: Vec<Arc<str>> = candidates.into_iter().map(|holder| holder.uid.clone()).collect();
         for uid in candidates {
             if !self.is_over(node) {
@@ -181,10 +187,13 @@ impl Ledger {
             let Some(holder) = self.holders.get(&uid).filter(|holder| self.is_too_much(holder)) else {
                 continue;
             };
+            // First where its record holds it: there all others have it in mind.
+            let recorded = self.records.place_of(&uid).filter(|place| ***place != *node);
+            let recorded = recorded.filter(|place| self.takes(&uid, place)).cloned();
             let Some(ask) = Ask::of(self, holder) else {
                 continue;
             };
-            if let Some(place) = Overlay::new(self).find(&ask, &here) {
+            if let Some(place) = recorded.or_else(|| Overlay::new(self).find(&ask, &here)) {
                 self.account(&uid, &place);
             }
         }

@@ -1,13 +1,15 @@
 //! What answers a review: the ledger behind its lock, and the look-ups that come before.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use futures::future::BoxFuture;
 use json_patch::PatchOperation;
 
+use super::Settings;
+use super::locked::locked;
 use super::metrics::Metrics;
 use super::recorder::{Recorder, Settled};
 use crate::admission::Scale;
@@ -26,9 +28,6 @@ mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
-/// Milliseconds after which another replica has answered whose reservation stands in a record: the whole of a review, and
-/// once more what the store may take before it says that it wrote.
-const ANSWERED_ELSEWHERE: u64 = 2_500 + 2_000;
 /// Reservations of one controller that are checked for one review.
 const MOST_CHECKED: usize = 8;
 
@@ -209,6 +208,8 @@ pub struct LedgerDecider {
     clock: Clock,
     /// Where replicas share a ledger.
     recorder: Option<Arc<Recorder>>,
+    /// See [`LedgerDecider::answered_elsewhere_within`].
+    answered_elsewhere: Duration,
 }
 
 /// What came of judging once.
@@ -221,12 +222,13 @@ impl LedgerDecider {
     /// Over this ledger; `clock` is the one that its filler uses.
     #[must_use]
     pub fn new(ledger: Arc<Mutex<Ledger>>, clock: Clock) -> Self {
-        let policies = Arc::clone(ledger.lock().unwrap_or_else(PoisonError::into_inner).policies());
+        let policies = Arc::clone(locked(&ledger).policies());
         Self {
             ledger,
             policies: ArcSwap::new(policies),
             clock,
             recorder: None,
+            answered_elsewhere: Settings::default().deadline * 2,
         }
     }
 
@@ -240,14 +242,18 @@ impl LedgerDecider {
         }
     }
 
-    /// A panic while the lock was held leaves a ledger that the watch mends (each fact is set whole); refusing every
-    /// pod from then on would not be mended by anything.
+    /// Another replica has answered this long after its reservation stood in a record: the whole of a review, and what the
+    /// store may take before it says that it wrote. Twice the deadline of a review unless told.
+    #[must_use]
+    pub fn answered_elsewhere_within(self, time: Duration) -> Self {
+        Self {
+            answered_elsewhere: time,
+            ..self
+        }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(|poisoned| {
-            tracing::error!("the ledger's lock was held by a task that panicked; going on with its content");
-            self.ledger.clear_poison();
-            poisoned.into_inner()
-        })
+        locked(&self.ledger)
     }
 
     /// What an object takes, read before the ledger is locked, and the ledger with the policies that it was read by.
@@ -416,7 +422,8 @@ impl Decider for LedgerDecider {
     fn surplus(&self, controller_uid: &str, wants: u32) -> Vec<Stale> {
         let now = self.clock.now().0;
         let before = Moment(now.saturating_sub(ON_ITS_WAY));
-        let foreign_before = Moment(now.saturating_sub(ANSWERED_ELSEWHERE + ON_ITS_WAY));
+        let elsewhere = u64::try_from(self.answered_elsewhere.as_millis()).unwrap_or(u64::MAX);
+        let foreign_before = Moment(now.saturating_sub(elsewhere.saturating_add(ON_ITS_WAY)));
         self.lock().surplus(controller_uid, wants, before, foreign_before)
     }
 }

@@ -10,10 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::locked::locked;
 use crate::ledger::{Awaited, Draft, Extent, Ledger, Moment, Next};
 use crate::store::{Store, Version, WriteError};
 
@@ -48,8 +50,13 @@ pub enum Settled {
     },
 }
 
+/// Upper bounds of the sizes of batches.
+const BATCHES: [f64; 9] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0];
+/// Upper bounds of the turns that a reservation waits for.
+const TURNS: [f64; 8] = [0.0, 1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0];
+
 /// What was done so far, for metrics.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Tally {
     /// Reservations that were brought into a record.
     pub recorded: AtomicU64,
@@ -67,6 +74,28 @@ pub struct Tally {
     pub unknown: AtomicU64,
     /// Writes that were refused.
     pub refused: AtomicU64,
+    /// Reservations that a write added, of those that added any.
+    pub batches: Histogram,
+    /// Turns to write a record that a recorded reservation waited for: one, and one more for each conflict and each
+    /// call without an answer. None where another review's write took it along.
+    pub turns: Histogram,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self {
+            recorded: AtomicU64::default(),
+            withdrawn: AtomicU64::default(),
+            failed: AtomicU64::default(),
+            writes: AtomicU64::default(),
+            added: AtomicU64::default(),
+            conflicts: AtomicU64::default(),
+            unknown: AtomicU64::default(),
+            refused: AtomicU64::default(),
+            batches: Histogram::new(BATCHES),
+            turns: Histogram::new(TURNS),
+        }
+    }
 }
 
 /// See the module.
@@ -103,10 +132,7 @@ impl Recorder {
     /// Over a ledger that others fill, best from now on; `now` is the clock of those who do.
     #[must_use]
     pub fn new(ledger: Arc<Mutex<Ledger>>, store: Arc<dyn Store>, now: Now) -> Self {
-        ledger
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .share_records();
+        locked(&ledger).share_records();
         Self {
             ledger,
             store,
@@ -158,14 +184,19 @@ impl Recorder {
 
     async fn record(&self, uid: &str) -> Settled {
         let mut pause = PAUSE;
+        let mut turns: u32 = 0;
         for _ in 0..MOST_TRIES {
             let node = match self.lock().awaited(uid) {
-                Awaited::Recorded => return Settled::Recorded,
+                Awaited::Recorded => {
+                    self.tally.turns.observe(f64::from(turns));
+                    return Settled::Recorded;
+                }
                 Awaited::Withdrawn => return Settled::Withdrawn,
                 Awaited::Ended => return ended(),
                 Awaited::At(node) => node,
             };
             let result = self.write_for(Some(uid), &node).await;
+            turns += u32::from(!matches!(result, Ok(Wrote::Nothing)));
             match result {
                 Ok(Wrote::Yes | Wrote::Nothing) => {}
                 // Without a pause all tries would be over before anybody could have left.
@@ -215,10 +246,10 @@ impl Recorder {
         };
         match next {
             Next::Write(first, draft) if first == *node => self.write(node, &draft).await,
-            Next::Write(first, _) => {
+            Next::Write(first, draft) => {
                 // One turn at a time: who holds two could wait for somebody who waits for him.
                 drop(held);
-                self.write_additions(&first).await
+                self.write_first(&first, draft.extent).await
             }
             Next::Nothing => Ok(Wrote::Nothing),
             Next::Stuck if uid.is_some() => {
@@ -234,13 +265,13 @@ impl Recorder {
     }
 
     /// Adds to the record of a node, once, what another record is to lose.
-    async fn write_additions(&self, node: &Arc<str>) -> Result<Wrote, Hopeless> {
+    async fn write_first(&self, node: &Arc<str>, extent: Extent) -> Result<Wrote, Hopeless> {
         let turn = self.turn(node);
         let _held = turn.lock().await;
         let draft = {
             let mut ledger = self.lock();
             withdraw(&mut ledger, node);
-            ledger.draft(node, Extent::Additions, &stamp())
+            ledger.draft(node, extent, &stamp())
         };
         match draft.filter(|draft| draft.changed && !draft.is_crowded) {
             Some(draft) => self.write(node, &draft).await,
@@ -256,6 +287,9 @@ impl Recorder {
                 count(&self.tally.writes);
                 let added = u64::try_from(draft.added).unwrap_or(u64::MAX);
                 self.tally.added.fetch_add(added, Ordering::Relaxed);
+                if let Some(batch) = u32::try_from(draft.added).ok().filter(|batch| *batch > 0) {
+                    self.tally.batches.observe(f64::from(batch));
+                }
                 self.lock()
                     .set_record(node, &stored.record, &stored.version.0, (self.now)());
                 Ok(Wrote::Yes)
@@ -315,7 +349,7 @@ impl Recorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        locked(&self.ledger)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The webhook over a live cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -18,7 +18,7 @@ use crate::engine::Sources;
 use crate::ledger::{Ledger, Stale};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::server::backend::{Asked, Clock, LookUps};
-use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
+use crate::server::{Backend, LedgerDecider, Metrics, Readiness, Settings, locked};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
@@ -46,6 +46,7 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         reservation_ttl: args.reservation_ttl,
         ..Timing::default()
     };
+    let to_record = timing.record;
     let plugin = Arc::new(PluginConfigs::default());
     let reader = Arc::new(PolicyReader {
         ledger: Arc::clone(&ledger),
@@ -77,7 +78,9 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     let decider = Arc::new(match replicas.recorder() {
         Some(recorder) => {
             super::tallies(&metrics, &recorder);
-            decider.with_recorder(recorder)
+            decider
+                .with_recorder(recorder)
+                .answered_elsewhere_within(Settings::default().deadline + to_record)
         }
         None => decider,
     });
@@ -133,8 +136,7 @@ impl PolicyReader {
 }
 
 fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
-    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-    Arc::clone(ledger.policies())
+    Arc::clone(locked(ledger).policies())
 }
 
 impl Reader for PolicyReader {

@@ -1,11 +1,12 @@
 //! Policy files that change while the webhook runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::cli::policies;
 use crate::ledger::Ledger;
+use crate::server::locked;
 use crate::snapshot::Snapshot;
 
 /// How often the files are looked at. Their content is compared, not their times: a mounted ConfigMap changes by a
@@ -44,7 +45,7 @@ impl Reload {
             match policies::load(Some(&self.folder), &self.snapshot) {
                 Ok(set) => {
                     let names: Vec<_> = set.names().map(str::to_owned).collect();
-                    let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                    let mut ledger = locked(&self.ledger);
                     ledger.set_policies(set);
                     (self.afterwards)(&mut ledger);
                     tracing::info!(?names, "policies reloaded");

@@ -27,6 +27,8 @@ pub struct Draft {
     pub first: Vec<Arc<str>>,
     /// Whether it adds somebody who does not fit beside all whom the record still has to hold.
     pub is_crowded: bool,
+    /// How much of what is counted it was to say.
+    pub extent: Extent,
 }
 
 /// The next write on the way to a record that says what is counted on its node.
@@ -36,8 +38,8 @@ pub enum Next {
     Write(Arc<str>, Box<Draft>),
     /// Nothing has to be written.
     Nothing,
-    /// Pods would have to change places in a ring, and each node has room for one of them only once the other has left; or
-    /// a node is crowded by what the scheduler chose. Nobody who is gone is left in its record.
+    /// A node is crowded by what the scheduler chose, or others have to leave its record first. Nobody who is gone is left in
+    /// it.
     Stuck,
 }
 
@@ -52,6 +54,21 @@ pub enum Extent {
     /// The record says what it said of those who are not known to be gone, and nothing that takes more of the node: where
     /// that has no room for what is to be added, it holds nobody for ever. It may be written at any time.
     Removals,
+    /// The record says what it said, and whom other records hold and is counted on the node here, whether or not there is
+    /// room before others leave: pods that change places in a ring come in before they go out. Each stays in the record that
+    /// held him until nobody is too much in this one, so it may be written at any time.
+    Moves,
+}
+
+/// What a new entry of a node asks of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asks {
+    /// Nothing: its record says so already, or it was not our decision.
+    Nothing,
+    /// Room, for a pod that the record of another node holds.
+    ToMove,
+    /// Room, for what no record holds.
+    ToBegin,
 }
 
 impl Ledger {
@@ -69,6 +86,7 @@ impl Ledger {
             added: 0,
             first: Vec::new(),
             is_crowded: false,
+            extent,
         };
         let mut written: BTreeSet<&str> = BTreeSet::new();
         let mut adds = false;
@@ -79,27 +97,27 @@ impl Ledger {
                     continue;
                 };
                 let known = self.records.entry(node, &holder.uid);
-                let is_added = self.adds(holder, node, &new, known);
-                if is_added && extent == Extent::Removals {
+                let asks = self.asks(holder, node, &new, known);
+                let is_left_out = match extent {
+                    Extent::Exact | Extent::Additions => false,
+                    Extent::Removals => asks != Asks::Nothing,
+                    Extent::Moves => asks == Asks::ToBegin,
+                };
+                if is_left_out {
                     written.insert(&holder.uid);
-                    let is_top = self
-                        .records
-                        .place_of(&holder.uid)
-                        .is_some_and(|top| **top == *node);
                     match known {
-                        Some(known) if is_top => {
+                        Some(_) if self.may_leave(&holder.uid, node) => draft.changed = true,
+                        Some(known) => {
                             draft.changed |= known.seen != holder.seen;
                             draft.put(as_kept(holder, known), holder.seen);
                         }
-                        // A higher entry holds it.
-                        Some(_) => draft.changed = true,
                         None => {}
                     }
                     continue;
                 }
                 draft.changed |= known.is_none_or(|known| !is_same(known, &new, holder.seen));
                 draft.added += usize::from(known.is_none() && !holder.seen);
-                adds |= is_added;
+                adds |= asks != Asks::Nothing;
                 written.insert(&holder.uid);
                 draft.put(new, holder.seen);
             }
@@ -108,15 +126,18 @@ impl Ledger {
         let mut first: BTreeSet<Arc<str>> = BTreeSet::new();
         let stored = folded.into_iter().flat_map(|folded| &folded.entries);
         for (uid, kept) in stored.filter(|(uid, _)| !written.contains(&***uid)) {
-            let is_held_here = self.records.place_of(uid).is_some_and(|top| **top == *node);
-            let holder = self
-                .holders
-                .get(uid)
-                .filter(|_| is_held_here && !self.records.is_gone(uid));
+            let holder = self.holders.get(uid).filter(|_| !self.may_leave(uid, node));
             let Some(holder) = holder else {
                 draft.changed = true;
                 continue;
             };
+            if self.records.place_of(uid).is_some_and(|top| **top != *node) {
+                // Where a higher entry has it somebody is too much.
+                draft.changed |= kept.seen != holder.seen;
+                kept_beside.push((holder, kept));
+                draft.put(as_kept(holder, kept), holder.seen);
+                continue;
+            }
             match &holder.place {
                 // Accounted here and not written above: it takes nothing that is shared.
                 Some(place) if **place == *node => draft.changed = true,
@@ -137,6 +158,9 @@ impl Ledger {
                 }
             }
         }
+        if extent == Extent::Moves {
+            kept_beside.clear();
+        }
         draft.is_crowded = adds && !self.has_room_for(node, &kept_beside);
         draft.first.extend(first);
         let devices = folded.map_or(&[][..], |folded| &folded.devices);
@@ -155,11 +179,11 @@ impl Ledger {
         let Some(draft) = self.draft(node, Extent::Exact, stamp) else {
             return Next::Nothing;
         };
-        if draft.first.is_empty() {
-            return match (draft.changed, draft.is_crowded) {
-                (false, _) => Next::Nothing,
-                (true, false) => Next::Write(node.clone(), Box::new(draft)),
-                (true, true) => self.removals(node, stamp),
+        if draft.first.is_empty() && !(draft.changed && draft.is_crowded) {
+            return if draft.changed {
+                Next::Write(node.clone(), Box::new(draft))
+            } else {
+                Next::Nothing
             };
         }
         let first = draft.first;
@@ -169,15 +193,17 @@ impl Ledger {
                 .filter(|draft| draft.changed && !draft.is_crowded)
                 .map(|draft| Next::Write(node.clone(), Box::new(draft)))
         };
-        let elsewhere = || self.next_of(node, first, stamp);
+        let elsewhere = |extent| self.next_of(node, &first, extent, stamp);
         let next = match extent {
-            Extent::Additions => beside().or_else(elsewhere),
-            Extent::Exact => elsewhere().or_else(beside),
-            Extent::Removals => None,
+            Extent::Additions => beside().or_else(|| elsewhere(Extent::Additions)),
+            Extent::Exact => elsewhere(Extent::Additions)
+                .or_else(beside)
+                .or_else(|| elsewhere(Extent::Moves)),
+            Extent::Removals | Extent::Moves => None,
         };
         next.unwrap_or_else(|| match extent {
             Extent::Additions => Next::Stuck,
-            Extent::Exact | Extent::Removals => self.removals(node, stamp),
+            Extent::Exact | Extent::Removals | Extent::Moves => self.removals(node, stamp),
         })
     }
 
@@ -189,19 +215,26 @@ impl Ledger {
         }
     }
 
-    /// A record that can take what others are to lose.
-    fn next_of(&self, node: &Arc<str>, first: Vec<Arc<str>>, stamp: &str) -> Option<Next> {
-        let mut looked_at: BTreeSet<Arc<str>> = BTreeSet::from([node.clone()]);
-        let mut open = first;
-        while let Some(first) = open.pop() {
-            if !looked_at.insert(first.clone()) {
+    /// A record that can take what others are to lose: another one's, for [`Extent::Moves`] the node's own as well.
+    fn next_of(&self, node: &Arc<str>, first: &[Arc<str>], extent: Extent, stamp: &str) -> Option<Next> {
+        let mut looked_at: BTreeSet<Arc<str>> = BTreeSet::new();
+        let mut open: Vec<Arc<str>> = first.to_vec();
+        if extent == Extent::Moves {
+            open.push(node.clone());
+        } else {
+            looked_at.insert(node.clone());
+        }
+        while let Some(next) = open.pop() {
+            if !looked_at.insert(next.clone()) {
                 continue;
             }
-            match self.draft(&first, Extent::Additions, stamp) {
-                Some(draft) if draft.is_crowded => open.extend(draft.first),
-                Some(draft) if draft.changed => return Some(Next::Write(first, Box::new(draft))),
-                _ => {}
+            let Some(draft) = self.draft(&next, extent, stamp) else {
+                continue;
+            };
+            if draft.changed && !draft.is_crowded {
+                return Some(Next::Write(next, Box::new(draft)));
             }
+            open.extend(draft.first);
         }
         None
     }
@@ -234,24 +267,44 @@ impl Ledger {
         self.withdraw(node)
     }
 
-    /// Whether an entry takes more of a node than its record says, by our decision: what is bound there is not asked, and
-    /// a policy that only warns lets everything through.
-    fn adds(&self, holder: &Holder, node: &str, new: &Entry, known: Option<&Kept>) -> bool {
-        let is_held_here = self
-            .records
-            .place_of(&holder.uid)
-            .is_some_and(|top| known.is_some() && holder.place.as_ref() == Some(top));
-        let is_more = !is_held_here
-            || known.is_none_or(|known| {
-                !covers(&known.takes, &new.takes)
-                    || !covers(&known.raised, &new.raised) && !covers(&known.takes, &new.raised)
-            });
-        let is_ours = holder.node.as_deref() != Some(node) || holder.raise.is_some();
-        is_more && is_ours && self.awaiting.get(&holder.uid) != Some(&Waits::Stays)
+    /// What an entry asks that takes more of a node than its record says. What is bound there and no other record holds is
+    /// not asked, and a policy that only warns lets everything through.
+    fn asks(&self, holder: &Holder, node: &str, new: &Entry, known: Option<&Kept>) -> Asks {
+        if self.awaiting.get(&holder.uid) == Some(&Waits::Stays) {
+            return Asks::Nothing;
+        }
+        match self.records.place_of(&holder.uid) {
+            Some(top) if **top != *node => Asks::ToMove,
+            top => {
+                let is_more = top.is_none()
+                    || known.is_none_or(|known| {
+                        !covers(&known.takes, &new.takes)
+                            || !covers(&known.raised, &new.raised) && !covers(&known.takes, &new.raised)
+                    });
+                let is_ours = holder.node.as_deref() != Some(node) || holder.raise.is_some();
+                if is_more && is_ours {
+                    Asks::ToBegin
+                } else {
+                    Asks::Nothing
+                }
+            }
+        }
+    }
+
+    /// Whether the record of a node may lose its entry of a pod: the pod is gone, or a higher entry holds it in a record in
+    /// which nobody is too much.
+    fn may_leave(&self, uid: &str, node: &str) -> bool {
+        if self.records.is_gone(uid) || !self.holders.contains_key(uid) {
+            return true;
+        }
+        match self.records.place_of(uid) {
+            Some(top) => **top != *node && self.is_sound(top),
+            None => true,
+        }
     }
 
     /// Whether all who are counted on a node fit there beside others whom its record has to hold still.
-    fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
+    pub(super) fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
         let Some(entry) = self.nodes.get(node) else {
             return true;
         };

@@ -80,7 +80,7 @@ impl Ledger {
         let mut moved = Vec::new();
         for uid in std::mem::take(&mut self.strayed) {
             let at = self.records.place_of(&uid).cloned();
-            let holder = self.holders.get(&uid).filter(|holder| holder.movable());
+            let holder = self.holders.get(&uid).filter(|holder| strays(holder));
             if let (Some(at), Some(place)) = (at, holder.and_then(|holder| holder.place.clone()))
                 && at != place
             {
@@ -146,28 +146,30 @@ impl Ledger {
             self.learn_place(uid, found, places);
             return;
         }
-        let (is_foreign, is_bound, place) = (holder.foreign, holder.node.is_some(), holder.place.clone());
+        let (is_foreign, bound, place) = (holder.foreign, holder.node.clone(), holder.place.clone());
         let to = match (&top, &place) {
             (None, _) if is_foreign => {
                 self.take_out(uid);
                 return;
             }
             (Some(top), _) if is_foreign => Some(top.clone()),
-            // Where it is bound is known better here.
-            (Some(top), Some(place)) if !is_bound && top != place => {
+            // One that is bound is counted on its own node again where that has room.
+            (Some(top), Some(place)) if top != place => {
                 let is_told = told.is_some_and(|(node, _)| node == top);
-                let to = if is_told && self.may_stand(uid, top) {
+                let is_own = bound.as_ref() == Some(top);
+                let to = if is_told && (is_own || self.may_stand(uid, top)) {
                     top
                 } else {
                     place
                 };
                 Some(to.clone())
             }
-            (Some(top), None) if !is_bound && self.may_stand(uid, top) => Some(top.clone()),
+            (Some(top), None) if bound.is_none() && self.may_stand(uid, top) => Some(top.clone()),
             (_, place) => place.clone(),
         };
         self.discharge(uid);
         places.extend(place);
+        places.extend(bound);
         match to {
             Some(to) => {
                 self.account(uid, &to);
@@ -289,6 +291,11 @@ impl Ledger {
             self.account_again(uid);
         }
     }
+}
+
+/// Whether the place of a pod is one that nothing but its record need tell. Where one is bound, its own node does.
+pub(in crate::ledger) fn strays(holder: &Holder) -> bool {
+    holder.demand.takes_part() && !holder.foreign && (holder.node.is_none() || holder.node != holder.place)
 }
 
 /// Whether nothing changed that counts.

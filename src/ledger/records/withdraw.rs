@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// Gives back what waits for its record on a node and does not fit there any more beside what the records say, the
-    /// latest first; and puts tentative places back that were moved here for one of them. Says whose reservations ended.
+    /// latest first; and counts pods again where a record holds them that do not fit here. Says whose reservations ended.
     pub fn withdraw(&mut self, node: &str) -> Vec<Arc<str>> {
         let mut ended = Vec::new();
         let mut nodes: Vec<Arc<str>> = vec![Arc::from(node)];
@@ -104,8 +104,8 @@ impl Ledger {
         ended
     }
 
-    /// Who is counted on a node and can go: what waits for its record, and unbound pods that a record holds elsewhere;
-    /// the latest first.
+    /// Who is counted on a node and can go: what waits for its record, and pods that a record holds elsewhere, bound here or
+    /// not; the latest first.
     fn unrecorded(&self, node: &str) -> Vec<Arc<str>> {
         let accounted = self
             .nodes
@@ -121,7 +121,7 @@ impl Ledger {
                         .is_some_and(|top| **top != *node)
                 };
                 self.awaiting.contains_key(&holder.uid) && !self.is_recorded(&holder.uid)
-                    || holder.movable() && elsewhere()
+                    || !holder.foreign && elsewhere()
             })
             .map(|holder| (holder.order, holder.uid.clone()))
             .collect();
@@ -142,6 +142,12 @@ impl Ledger {
         };
         let mut overlay = Overlay::new(self);
         overlay.without(holder);
-        overlay.fits(node, entry, &holder.standings).but_for_slots()
+        let fits = overlay.fits(node, entry, &holder.standings);
+        // Whom the scheduler put here has company already.
+        if holder.node.as_deref() == Some(node) {
+            fits.memory
+        } else {
+            fits.but_for_slots()
+        }
     }
 }

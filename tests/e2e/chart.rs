@@ -89,7 +89,10 @@ fn chart(s: &Scenario) -> String {
         }
     }
     let to = s.cluster.directory.join("chart");
-    copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/vramgate"), &to);
+    copy(
+        &Path::new(env!("CARGO_MANIFEST_DIR")).join("charts/vramgate"),
+        &to,
+    );
     to.display().to_string()
 }
 
@@ -250,6 +253,10 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
         "image": {"repository": "registry.example/vramgate"},
         "certificates": {"mode": "provided", "provided": {"caBundle": authority}},
         "webhook": {"url": format!("https://127.0.0.1:{port}")},
+        // As in the run's own policies: the right to watch the ConfigMap follows from it.
+        "policies": [{"apiVersion": "vramgate.io/v1alpha1", "kind": "GpuSharingPolicy", "metadata": {"name": "plugin-config"},
+            "spec": {"match": {"nodes": {"matchLabels": {"e2e/plugin-config": "here"}}},
+                "device": {"pluginConfig": "g16/device-plugin-configs"}}}],
     });
     let mut inside = by_url.clone();
     inside["webhook"]["url"] = "".into();

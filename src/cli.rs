@@ -21,6 +21,7 @@ mod mig;
 mod model;
 mod output;
 mod policies;
+mod probe;
 mod serve;
 mod state;
 mod top;
@@ -90,6 +91,7 @@ pub fn run() -> ExitCode {
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
         args::Command::Crds(args) => crds::run(&args).map(|()| Outcome::Passed),
+        args::Command::Probe(args) => probe::run(&args).map(|()| Outcome::Passed),
         args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };

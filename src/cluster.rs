@@ -27,8 +27,10 @@ mod leader;
 mod lookup;
 mod metrics;
 mod over_budget;
+pub mod probe;
 mod projection;
 mod timing;
+pub mod uninstall;
 mod watch;
 
 use std::borrow::Cow;

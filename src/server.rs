@@ -146,6 +146,12 @@ impl Server {
         let reviews = bind(self.settings.listen).await?;
         let status = bind(self.settings.status_listen).await?;
         let tls = Arc::new(tls::server_config(&self.certificates)?);
+        let served = Arc::clone(&self.certificates);
+        self.metrics.gauge(
+            "certificate_expires_in_seconds",
+            "Seconds until the served certificate stops being valid, negative afterwards",
+            move || served.expires_in_seconds(),
+        );
         Ok(BoundServer {
             server: self,
             reviews,

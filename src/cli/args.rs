@@ -42,6 +42,9 @@ pub(super) enum Command {
     Crds(Crds),
     /// Take vramgate.io/gpu-ppm off every node, before vramgate is removed from a cluster
     UninstallNodeResources(UninstallNodeResources),
+    /// Find out whether the API server asks vramgate: sends it, as a dry run, a pod that vramgate must remark on. Exit 0 it
+    /// was remarked on, 2 it was not
+    Probe(Probe),
 }
 
 #[derive(Debug, Args)]
@@ -49,6 +52,28 @@ pub(super) struct UninstallNodeResources {
     /// The cluster (else $KUBECONFIG, ~/.kube/config, or the one that this process runs in)
     #[arg(long, value_name = "FILE")]
     pub(super) kubeconfig: Option<PathBuf>,
+    /// Delete the registrations first, so that no pod is changed or held up any more
+    #[arg(long)]
+    pub(super) registrations: bool,
+    /// Then scale this Deployment to zero and wait until its pods are gone: a replica would write the resource again
+    #[arg(long, value_name = "NAMESPACE/NAME")]
+    pub(super) deployment: Option<String>,
+    /// How long to wait for them, as in 90s or 2m
+    #[arg(long, value_name = "TIME", default_value = "2m", value_parser = duration)]
+    pub(super) wait: Duration,
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Probe {
+    /// The cluster (else $KUBECONFIG, ~/.kube/config, or the one that this process runs in)
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
+    /// Namespace of the pod that is asked for (else that of the kubeconfig or of this pod)
+    #[arg(long, value_name = "NAME")]
+    pub(super) namespace: Option<String>,
+    /// How long to try, as in 30s or 2m
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
+    pub(super) wait: Duration,
 }
 
 /// What results are written as.
@@ -425,6 +450,9 @@ pub(super) struct WebhookConfig {
     /// though they ask for no GPU
     #[arg(long, value_name = "DIR")]
     pub(super) policy_dir: Option<PathBuf>,
+    /// Namespace whose pods, workloads and autoscalers do not come to the webhook. Repeat it for several
+    #[arg(long = "exempt-namespace", value_name = "NAME")]
+    pub(super) exempt_namespaces: Vec<String>,
     /// yaml or json
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(super) output: Output,

@@ -6,10 +6,13 @@ use super::args::UninstallNodeResources;
 use super::{Failure, output, state};
 use crate::cluster::advertise::{Removal, remove_from_all};
 use crate::cluster::connect;
+use crate::cluster::uninstall::{end_deployment, remove_registrations};
 use crate::counted::RESOURCE;
+use crate::server::registration::{NAME, Target};
 
 /// Takes the resource off every node, and says of how many.
 pub(super) fn run(args: &UninstallNodeResources) -> Result<(), Failure> {
+    let deployment = args.deployment.as_deref().map(deployment).transpose()?;
     let path = args.kubeconfig.clone().or_else(state::users_kubeconfig);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -19,6 +22,19 @@ pub(super) fn run(args: &UninstallNodeResources) -> Result<(), Failure> {
         let client = connect(path.as_deref())
             .await
             .map_err(|error| Failure::new(error.to_string()))?;
+        if args.registrations {
+            let removed = remove_registrations(&client, NAME).await.map_err(Failure::new)?;
+            output::print(&format!("{removed} registrations deleted\n"))?;
+        }
+        if let Some((namespace, name)) = &deployment {
+            let ended = end_deployment(&client, namespace, name, args.wait).await;
+            let words = if ended.map_err(Failure::new)? {
+                "has no pods any more"
+            } else {
+                "is not there"
+            };
+            output::print(&format!("Deployment {namespace}/{name} {words}\n"))?;
+        }
         remove_from_all(client).await.map_err(Failure::new)
     })?;
     output::print(&report(&removal))?;
@@ -30,6 +46,16 @@ pub(super) fn run(args: &UninstallNodeResources) -> Result<(), Failure> {
         .iter()
         .map(|(node, why)| Failure::new(format!("node {node} still advertises {RESOURCE}: {why}")));
     Err(Failure::joined(failures.collect()))
+}
+
+/// Namespace and name of `--deployment`.
+fn deployment(text: &str) -> Result<(String, String), Failure> {
+    match Target::service(text) {
+        Ok(Target::Service { namespace, name }) => Ok((namespace, name)),
+        _ => Err(Failure::new(format!(
+            "--deployment: {text:?} is not a Deployment: write NAMESPACE/NAME"
+        ))),
+    }
 }
 
 fn report(removal: &Removal) -> String {
@@ -50,6 +76,22 @@ fn report(removal: &Removal) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deployment_has_a_namespace_and_a_name() {
+        assert_eq!(
+            deployment("gpu/vramgate").unwrap(),
+            ("gpu".to_owned(), "vramgate".to_owned())
+        );
+        for text in ["vramgate", "gpu/", "a/b/c"] {
+            assert!(
+                deployment(text)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("NAMESPACE/NAME")
+            );
+        }
+    }
 
     #[test]
     fn the_report_names_each_node_and_counts() {

@@ -14,7 +14,14 @@ pub(super) fn run(args: &WebhookConfig) -> Result<(), Failure> {
     let target = target(args)?;
     let policies = policies::load(args.policy_dir.as_deref(), &Snapshot::default())?;
     let gate = Gate::of(&policies);
-    let registrations = webhook_config(&target, Some(&authority(args)?), &gate);
+    for namespace in &args.exempt_namespaces {
+        if Target::service(&format!("{namespace}/x")).is_err() {
+            return Err(Failure::new(format!(
+                "--exempt-namespace: {namespace:?} is no name of a namespace"
+            )));
+        }
+    }
+    let registrations = webhook_config(&target, Some(&authority(args)?), &gate, &args.exempt_namespaces);
     match args.output {
         Output::Text => output::print(&yaml(&registrations)?),
         Output::Json => {
@@ -75,6 +82,7 @@ mod tests {
             &target,
             Some("-----BEGIN CERTIFICATE-----\nAAAA\n"),
             &Gate::default(),
+            &[],
         );
         let text = yaml(&registrations)
             .map_err(|failure| failure.to_string())

@@ -162,10 +162,14 @@ impl Entry<'_> {
     }
 }
 
+/// Entries about what all nodes offer, which is nobody's namespace: they come here from exempt ones, too.
+const OF_ALL: [&str; 2] = ["configuration.vramgate.io", "device-plugin.vramgate.io"];
+
 /// Both configurations: `MutatingWebhookConfiguration` and `ValidatingWebhookConfiguration`. Without `ca_pem` there is
-/// no `caBundle` (something else fills it in).
+/// no `caBundle` (something else fills it in). What stands in the namespaces `exempt` does not come here. They are told by
+/// the label `kubernetes.io/metadata.name`, which the API server sets to the name: nobody can give it to another one.
 #[must_use]
-pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec<Value> {
+pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate, exempt: &[String]) -> Vec<Value> {
     let mut mutate = Entry {
         name: "mutate",
         path: "/mutate",
@@ -192,6 +196,16 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
     validating.push(autoscalers().into_value(target, ca_pem));
     validating.push(gpu_configuration(gate).into_value(target, ca_pem));
     validating.push(device_plugin().into_value(target, ca_pem));
+    if !exempt.is_empty() {
+        let selector = json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt},
+        ]});
+        let of_pods = |entry: &&mut Value| !OF_ALL.iter().any(|name| entry["name"] == **name);
+        for entry in validating.iter_mut().filter(of_pods) {
+            entry["namespaceSelector"] = selector.clone();
+        }
+        mutate["namespaceSelector"] = selector;
+    }
     vec![
         configuration("MutatingWebhookConfiguration", &[mutate]),
         configuration("ValidatingWebhookConfiguration", &validating),
@@ -394,7 +408,7 @@ mod tests {
             privileged: true,
             config_maps: Vec::new(),
         };
-        let both = webhook_config(&target, Some("PEM"), &gate);
+        let both = webhook_config(&target, Some("PEM"), &gate, &[]);
         both.iter()
             .flat_map(|config| config["webhooks"].as_array().unwrap().clone())
             .collect()
@@ -497,11 +511,35 @@ mod tests {
             json!({"url": "https://127.0.0.1:8443/mutate", "caBundle": "UEVN"})
         );
         let target = Target::service("gpu/vramgate").unwrap();
-        let config = &webhook_config(&target, None, &Gate::default())[1];
+        let config = &webhook_config(&target, None, &Gate::default(), &[])[1];
         assert_eq!(
             config["webhooks"][0]["clientConfig"],
             json!({"service": {"namespace": "gpu", "name": "vramgate", "path": "/validate", "port": 443}})
         );
+    }
+
+    #[test]
+    fn exempt_namespaces_are_told_by_their_name_and_keep_what_configures_gpus() {
+        let target = Target::url("https://127.0.0.1:8443").unwrap();
+        let exempt = ["kube-system".to_owned(), "gpu-agents".to_owned()];
+        let mut without = Vec::new();
+        for entry in webhook_config(&target, None, &Gate::default(), &exempt)
+            .iter()
+            .flat_map(|config| config["webhooks"].as_array().unwrap())
+        {
+            if entry.get("namespaceSelector").is_none() {
+                without.push(entry["name"].as_str().unwrap().to_owned());
+                continue;
+            }
+            assert_eq!(
+                entry["namespaceSelector"]["matchExpressions"],
+                json!([{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}])
+            );
+        }
+        assert_eq!(without, OF_ALL);
+        for entry in entries() {
+            assert!(entry.get("namespaceSelector").is_none(), "{entry}");
+        }
     }
 
     #[test]

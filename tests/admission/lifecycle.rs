@@ -22,6 +22,12 @@ async fn the_status_port_tells_how_it_is() {
             .unwrap()
             .starts_with("text/plain; version=0.0.4")
     );
+    let life = metrics
+        .text
+        .lines()
+        .find_map(|line| line.strip_prefix("vramgate_certificate_expires_in_seconds "))
+        .expect("the certificate's life is told");
+    assert!(life.parse::<f64>().unwrap() > 3_600.0, "{life}");
     server
         .readiness
         .unmet("cluster cache synced", "pods are being listed");

@@ -17,13 +17,14 @@ use crate::process::Running;
 use crate::vramgate::Vramgate;
 
 /// Programs that `tests/controlplane/build` makes.
-const PROGRAMS: [&str; 6] = [
+const PROGRAMS: [&str; 7] = [
     "etcd",
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
     "kubectl",
     "kwok",
+    "helm",
 ];
 
 /// The namespace of vramgate.
@@ -434,6 +435,17 @@ impl Cluster {
     pub fn kubectl_all(&self, arguments: &[&str], input: Option<&str>) -> String {
         let (_, output, errors) = run_kubectl(&self.programs, &self.directory, arguments, input);
         output + &errors
+    }
+
+    /// Where one of the programs that `tests/controlplane/build` makes stands.
+    pub fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(name)
+    }
+
+    /// Gives the user of `vramgate serve` the documented rights, again.
+    pub fn install_roles(&self) -> Result<String, String> {
+        let roles = documented_roles(Path::new(env!("CARGO_MANIFEST_DIR")));
+        self.kubectl(&["apply", "-f", "-"], Some(&roles))
     }
 
     /// Puts the registrations back, after a scenario that failed while they were away.

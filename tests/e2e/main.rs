@@ -22,6 +22,7 @@ mod api;
 mod autoscalers;
 mod balancer;
 mod certificates;
+mod chart;
 mod churn;
 mod claims;
 mod cluster;

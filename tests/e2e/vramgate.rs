@@ -76,7 +76,7 @@ impl Vramgate {
     }
 
     /// Runs a subcommand to its end: standard output, or both streams on failure.
-    fn run(&self, arguments: &[&str]) -> Result<String, String> {
+    pub fn run(&self, arguments: &[&str]) -> Result<String, String> {
         let output = self
             .command(arguments)
             .output()

@@ -48,6 +48,12 @@ pub enum Kind {
     Advice,
     /// What is wrong with policies; items are [`crate::lint::Remark`].
     PolicyLint,
+    /// What came of suites; items are cases.
+    PolicyTestResult,
+    /// Which policy applies, and why.
+    PolicyExplanation,
+    /// Whose verdict changes between two sets of policies.
+    PolicyDiff,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

@@ -40,5 +40,6 @@ pub mod server;
 pub mod snapshot;
 #[cfg(feature = "server")]
 pub mod store;
+pub mod suite;
 pub mod units;
 pub mod workload;

@@ -8,7 +8,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 mod policy;
 
-pub(super) use policy::{Policy, PolicyCommand, PolicyLint};
+pub(super) use policy::{
+    LintFailOn, Policy, PolicyCommand, PolicyDiff, PolicyExplain, PolicyLint, PolicyTest, TestOutput,
+};
 
 /// Counts GPU memory at admission, so that a pod is refused before it runs out of it.
 #[derive(Debug, Parser)]

@@ -81,6 +81,18 @@ pub(crate) fn look(text: &str, source: &str) -> Result<Vec<Looked>, PolicyErrors
     Ok(trees(text, &source)?.into_iter().map(look).collect())
 }
 
+/// The same of a policy that came as an API object, which has no places.
+pub(crate) fn look_at_value(value: &serde_json::Value, source: &str) -> Looked {
+    let tree = Tree::from_json(value);
+    let read = read(&tree, &Arc::from(source));
+    Looked { tree, read }
+}
+
+/// The same of the built-in default.
+pub(super) fn look_built_in() -> Result<Vec<Looked>, PolicyErrors> {
+    look(include_str!("built-in-default.yaml"), BUILT_IN_NAME)
+}
+
 /// Reads one policy that came as an API object or as one item of a list.
 pub fn from_value(value: &serde_json::Value, source: &str) -> Result<Document, PolicyErrors> {
     read(&Tree::from_json(value), &Arc::from(source))

@@ -2,17 +2,22 @@
 
 use std::fmt::Write as _;
 
-use crate::cli::args::{FailOn, Output, PolicyLint};
+use crate::cli::args::{LintFailOn, Output, PolicyLint};
 use crate::cli::output::{Paint, clean};
-use crate::cli::{Failure, Outcome, input, output};
+use crate::cli::{Failure, Outcome, input, output, state};
 use crate::document::{Document, Kind};
 use crate::finding::Severity;
 use crate::lint::{Remark, Source, lint};
 
 /// Lints the files.
 pub(super) fn run(args: &PolicyLint) -> Result<Outcome, Failure> {
+    input::once(&[args.files.as_slice(), &args.cluster_state].concat())?;
     let sources = sources(&args.files)?;
-    let remarks = lint(&sources);
+    let cluster = match args.cluster_state.as_slice() {
+        [] => None,
+        files => Some(state::from_files(files)?),
+    };
+    let remarks = lint(&sources, cluster.as_ref());
     let outcome = outcome(&remarks, args.fail_on);
     match args.output {
         Output::Text => output::print(&text(&remarks, sources.len(), Paint::for_stdout()))?,
@@ -22,7 +27,7 @@ pub(super) fn run(args: &PolicyLint) -> Result<Outcome, Failure> {
 }
 
 /// The texts of policy files.
-fn sources(files: &[std::path::PathBuf]) -> Result<Vec<Source>, Failure> {
+pub(super) fn sources(files: &[std::path::PathBuf]) -> Result<Vec<Source>, Failure> {
     let mut sources = Vec::new();
     input::each(files, input::MAX_INPUT_BYTES, &mut |source| {
         let text = String::from_utf8(source.bytes)
@@ -36,10 +41,11 @@ fn sources(files: &[std::path::PathBuf]) -> Result<Vec<Source>, Failure> {
     Ok(sources)
 }
 
-fn outcome(remarks: &[Remark], fail_on: FailOn) -> Outcome {
+fn outcome(remarks: &[Remark], fail_on: LintFailOn) -> Outcome {
     let least = match fail_on {
-        FailOn::Error => Severity::Error,
-        FailOn::Warning => Severity::Warning,
+        LintFailOn::Error => Severity::Error,
+        LintFailOn::Warning => Severity::Warning,
+        LintFailOn::Never => return Outcome::Passed,
     };
     if remarks.iter().any(|remark| remark.severity >= least) {
         Outcome::Refused

@@ -22,6 +22,7 @@ mod model;
 mod output;
 mod policies;
 mod probe;
+mod policy;
 mod serve;
 mod state;
 mod top;
@@ -90,6 +91,7 @@ pub fn run() -> ExitCode {
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
+        args::Command::Policy(args) => policy::run(&args),
         args::Command::Crds(args) => crds::run(&args).map(|()| Outcome::Passed),
         args::Command::Probe(args) => probe::run(&args).map(|()| Outcome::Passed),
         args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),

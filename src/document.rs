@@ -46,6 +46,14 @@ pub enum Kind {
     MigPlan,
     /// Whether and how GPUs are to be shared; see [`AdviceDocument`].
     Advice,
+    /// What is wrong with policies; items are [`crate::lint::Remark`].
+    PolicyLint,
+    /// What came of suites; items are cases.
+    PolicyTestResult,
+    /// Which policy applies, and why.
+    PolicyExplanation,
+    /// Whose verdict changes between two sets of policies.
+    PolicyDiff,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

@@ -26,6 +26,7 @@ pub mod fit;
 pub mod footprint;
 pub mod invocation;
 pub mod ledger;
+pub mod lint;
 pub mod manifest;
 pub mod message;
 pub mod mig;
@@ -39,5 +40,6 @@ pub mod server;
 pub mod snapshot;
 #[cfg(feature = "server")]
 pub mod store;
+pub mod suite;
 pub mod units;
 pub mod workload;

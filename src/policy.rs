@@ -26,6 +26,7 @@ mod set;
 pub mod spec;
 pub(crate) mod tree;
 mod value;
+pub mod written;
 
 pub use access::{AccessPolicy, Exempt, Tenancy};
 pub use error::{PolicyError, PolicyErrors};

@@ -246,6 +246,16 @@ impl Snapshot {
         &self.policies
     }
 
+    /// Every node, in order of name.
+    pub fn nodes(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.values().map(AsRef::as_ref)
+    }
+
+    /// Everything that makes pods, and the pods that have or may have to do with a GPU, in order of namespace, kind and name.
+    pub fn workloads(&self) -> impl Iterator<Item = &Workload> {
+        self.workloads.values().map(AsRef::as_ref)
+    }
+
     /// The nodes that offer a GPU, as the policies read them, those included that only ResourceSlices give one.
     pub fn gpu_nodes<'a>(&'a self, policies: &'a PolicySet) -> impl Iterator<Item = GpuNode> + 'a {
         let published: BTreeSet<&str> = self
@@ -364,19 +374,24 @@ impl Snapshot {
             .values()
             .filter(|workload| workload.kind == WorkloadKind::Pod)
         {
-            let names_class = workload.pod.spec.priority_class_name.is_some();
-            if names_class && workload.pod.spec.priority.is_none() {
-                let mut filled = workload.pod.clone();
-                self.priorities.fill(&mut filled.spec);
-                ledger.set_pod(&filled, self);
-            } else {
-                ledger.set_pod(&workload.pod, self);
-            }
+            self.put_back(workload, ledger);
+        }
+    }
+
+    /// Puts a pod of this cluster into a ledger that has all but some of them.
+    pub fn put_back(&self, workload: &Workload, ledger: &mut Ledger) {
+        let names_class = workload.pod.spec.priority_class_name.is_some();
+        if names_class && workload.pod.spec.priority.is_none() {
+            let mut filled = workload.pod.clone();
+            self.priorities.fill(&mut filled.spec);
+            ledger.set_pod(&filled, self);
+        } else {
+            ledger.set_pod(&workload.pod, self);
         }
     }
 
     /// The pods that a workload owns, through a ReplicaSet or Job as well.
-    fn owned<'a>(&'a self, owner: &'a Workload) -> impl Iterator<Item = &'a Arc<Workload>> {
+    pub(crate) fn owned<'a>(&'a self, owner: &'a Workload) -> impl Iterator<Item = &'a Arc<Workload>> {
         let (namespace, kind, name) = (&owner.object.namespace, &owner.object.kind, &owner.object.name);
         let first = Key {
             namespace: namespace.clone(),

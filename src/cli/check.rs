@@ -18,7 +18,10 @@ use crate::manifest::Object;
 use crate::snapshot::Snapshot;
 use crate::workload::{Autoscaler, ObjectRef, Workload};
 
+mod sequence;
 mod text;
+
+pub(super) use sequence::apply_all;
 
 /// Judges the input.
 pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {

@@ -92,7 +92,7 @@ fn read_limited(reader: impl Read, name: &str, most_bytes: u64) -> Result<Vec<u8
     Ok(bytes)
 }
 
-fn unreadable(path: &Path, error: &io::Error) -> Failure {
+pub(super) fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let path = path.display();
     Failure::new(match error.kind() {
         io::ErrorKind::NotFound => format!("{path}: does not exist; check the path"),

@@ -299,7 +299,8 @@ impl Tree {
         entries.iter().find(|entry| &entry.key == key)?.at
     }
 
-    fn get(&self, path: &Path) -> Option<&Self> {
+    /// The value at `path`.
+    pub(crate) fn get(&self, path: &Path) -> Option<&Self> {
         path.iter()
             .try_fold(self, |here, step| match (&here.shape, step) {
                 (Shape::Map(entries), Step::Key(key)) => entries

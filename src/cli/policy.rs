@@ -1,0 +1,19 @@
+//! `vramgate policy …`: for those who write policies.
+
+use super::args::{Policy, PolicyCommand};
+use super::{Failure, Outcome};
+
+mod diff;
+mod explain;
+mod lint;
+mod test;
+
+/// Runs a command below `policy`.
+pub(super) fn run(args: &Policy) -> Result<Outcome, Failure> {
+    match &args.command {
+        PolicyCommand::Lint(args) => lint::run(args),
+        PolicyCommand::Test(args) => test::run(args),
+        PolicyCommand::Explain(args) => explain::run(args).map(|()| Outcome::Passed),
+        PolicyCommand::Diff(args) => diff::run(args),
+    }
+}

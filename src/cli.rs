@@ -20,6 +20,7 @@ mod input;
 mod mig;
 mod model;
 mod output;
+mod page;
 mod policies;
 mod serve;
 mod state;

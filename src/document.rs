@@ -22,7 +22,7 @@ mod fit;
 mod mig;
 
 pub use advice::{AdviceDocument, AdviceRejected, AdviceServed, WriteError, yaml};
-pub use check::{Checked, Decision};
+pub use check::{Checked, Decision, PlacedFinding, Position};
 pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, Integer, ModelFacts, SlotCount};
 pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};

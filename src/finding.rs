@@ -3,8 +3,11 @@
 //! Findings are data. Their text for people is made where they are found (the first line is a promise to tools), and
 //! put together for each audience in [`crate::message`].
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::ops::Range;
 
 use json_patch::PatchOperation;
 use serde::{Serialize, Serializer};
@@ -58,56 +61,136 @@ impl Severity {
 }
 
 /// Where in an object a finding lies, as the API server writes it: `spec.containers[0].args[2]`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(transparent)]
-pub struct FieldPath(String);
+///
+/// It may know besides which words of the field's text are meant, and which other object the field belongs to. That is
+/// for whoever shows the place in a file: two paths are equal where their texts are.
+#[derive(Clone, Debug, Default)]
+pub struct FieldPath {
+    text: String,
+    beside: Option<Box<Beside>>,
+}
+
+/// What a path knows beside its text.
+#[derive(Clone, Debug, Default)]
+struct Beside {
+    within: Option<Range<usize>>,
+    object: Option<String>,
+}
+
+impl PartialEq for FieldPath {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for FieldPath {}
+
+impl PartialOrd for FieldPath {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for FieldPath {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.text.cmp(&other.text)
+    }
+}
+
+impl Hash for FieldPath {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.text.hash(state);
+    }
+}
+
+impl Serialize for FieldPath {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.text)
+    }
+}
 
 impl FieldPath {
     /// A path from its text.
     #[must_use]
     pub fn new(path: impl Into<String>) -> Self {
-        Self(path.into())
+        Self {
+            text: path.into(),
+            beside: None,
+        }
     }
 
     /// The path of a field below this one.
     #[must_use]
     pub fn field(&self, name: &str) -> Self {
-        match (self.0.is_empty(), name.is_empty()) {
-            (true, _) => Self(name.to_owned()),
+        match (self.text.is_empty(), name.is_empty()) {
+            (true, _) => Self::new(name),
             (_, true) => self.clone(),
-            (false, false) => Self(format!("{}.{name}", self.0)),
+            (false, false) => Self::new(format!("{}.{name}", self.text)),
         }
     }
 
     /// The path of an item of the list at this path.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
-        Self(format!("{}[{index}]", self.0))
+        Self::new(format!("{}[{index}]", self.text))
     }
 
     /// The path of an entry of the map at this path.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
-        Self(format!("{}[{key}]", self.0))
+        Self::new(format!("{}[{key}]", self.text))
+    }
+
+    /// The same path, of which only these bytes of the field's text are meant (a word of a script).
+    #[must_use]
+    pub fn with_range(mut self, bytes: Range<usize>) -> Self {
+        self.beside.get_or_insert_default().within = Some(bytes);
+        self
+    }
+
+    /// The same path, in another object of this kind and name (`ServingRuntime vllm`).
+    #[must_use]
+    pub fn of_object(mut self, object: impl Into<String>) -> Self {
+        self.beside.get_or_insert_default().object = Some(object.into());
+        self
+    }
+
+    /// The same path, with what another one knows beside its text.
+    #[must_use]
+    pub fn knowing(mut self, other: &Self) -> Self {
+        self.beside.clone_from(&other.beside);
+        self
+    }
+
+    /// The bytes of the field's text that are meant, where it is not all of it.
+    #[must_use]
+    pub fn range(&self) -> Option<Range<usize>> {
+        self.beside.as_ref()?.within.clone()
+    }
+
+    /// Kind and name of the other object that the field belongs to; `None` where it is the object's own.
+    #[must_use]
+    pub fn object(&self) -> Option<&str> {
+        self.beside.as_ref()?.object.as_deref()
     }
 
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The same place as a JSON pointer (RFC 6901).
     #[must_use]
     pub fn to_pointer(&self) -> String {
-        let mut pointer = String::with_capacity(self.0.len() + 1);
+        let mut pointer = String::with_capacity(self.text.len() + 1);
         let mut step = |name: &str| {
             if !name.is_empty() {
                 pointer.push('/');
                 pointer.push_str(&name.replace('~', "~0").replace('/', "~1"));
             }
         };
-        let mut rest = self.0.as_str();
+        let mut rest = self.text.as_str();
         while !rest.is_empty() {
             if let Some((key, behind)) = rest.strip_prefix('[').and_then(|inner| inner.split_once(']')) {
                 step(key);
@@ -129,7 +212,7 @@ impl FieldPath {
 
 impl fmt::Display for FieldPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 

@@ -114,6 +114,16 @@ impl<'a> Word<'a> {
             is_part: false,
         }
     }
+
+    /// Where the word stands below a container.
+    #[must_use]
+    pub fn path(&self, container: &FieldPath) -> FieldPath {
+        let path = self.item.path(container);
+        match (self.item, &self.span) {
+            (Item::Command(_) | Item::Args(_), Some(span)) => path.with_range(span.clone()),
+            _ => path,
+        }
+    }
 }
 
 /// One program that is started, without what stands before it.

@@ -7,15 +7,18 @@
 //! Limits are ours and not a parser's defaults; what is above one is an error that names it.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde_json::Value;
 
 mod json;
+mod place;
 mod value;
 mod walk;
 mod yaml;
 
+pub use place::{Place, Texts};
 pub use walk::Limits;
 
 /// Levels of nesting that a YAML document may have (JSON: 127). API objects have about 20, custom resource definitions 40.
@@ -30,6 +33,8 @@ pub struct Origin {
     pub line: usize,
     /// Place within a list (`items[3]`); empty for an object that is a document of its own.
     pub item: String,
+    /// The bytes of the document in the text, not counting a byte order mark in front of it.
+    pub bytes: Range<usize>,
 }
 
 impl fmt::Display for Origin {

@@ -66,26 +66,44 @@ pub fn warnings(verdict: &Verdict) -> Vec<String> {
 /// Everything about a verdict's findings, for people at a terminal. Lines are indented by `indent`.
 #[must_use]
 pub fn report(verdict: &Verdict, indent: &str) -> String {
+    report_at(verdict, indent, &|_| None)
+}
+
+/// The same, with the place of each finding in a file in front of its field, where `place` knows it.
+#[must_use]
+pub fn report_at(verdict: &Verdict, indent: &str, place: &dyn Fn(usize) -> Option<String>) -> String {
     let mut text = String::new();
     if let Some(malformed) = &verdict.malformed {
         let _ = writeln!(text, "{indent}error: the object cannot be read: {malformed}");
     }
-    for finding in &verdict.findings {
+    for (index, finding) in verdict.findings.iter().enumerate() {
         let _ = writeln!(
             text,
             "{indent}{} {}",
             finding.severity.as_str(),
             headline(finding)
         );
-        if !finding.path.as_str().is_empty() {
-            let _ = writeln!(text, "{indent}  at {}", finding.path);
-        }
+        let path = finding.path.as_str();
+        let _ = match place(index) {
+            Some(place) if path.is_empty() => writeln!(text, "{indent}  at {place}"),
+            Some(place) => writeln!(text, "{indent}  at {place} ({path})"),
+            None if path.is_empty() => Ok(()),
+            None => writeln!(text, "{indent}  at {path}"),
+        };
         let mut rest = String::new();
         body(finding, verdict, &mut rest);
         for line in rest.lines().filter(|line| !line.is_empty()) {
             let _ = writeln!(text, "{indent}{line}");
         }
     }
+    text
+}
+
+/// One finding whole, without its place: the first line, arithmetic, holders, fixes, link.
+#[must_use]
+pub fn whole(finding: &Finding, verdict: &Verdict) -> String {
+    let mut text = headline(finding);
+    body(finding, verdict, &mut text);
     text
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::args::{Check, FailOn, Output};
+use super::args::{Check, CheckOutput};
 use super::output::Paint;
 use super::state::Applied;
 use super::{Failure, Outcome, input, output, policies, state};
@@ -12,9 +12,8 @@ use crate::decision::{
     self, AutoscalerQuestion, ConfigurationQuestion, Operation, Question, Surroundings, Verdict,
 };
 use crate::document::{Checked, Document, Kind};
-use crate::finding::Severity;
 use crate::ledger::{Ledger, Moment};
-use crate::manifest::Object;
+use crate::manifest::{Object, Origin};
 use crate::snapshot::Snapshot;
 use crate::workload::{Autoscaler, ObjectRef, Workload};
 
@@ -22,35 +21,80 @@ mod sequence;
 mod text;
 
 pub(super) use sequence::apply_all;
+mod fails;
+mod github;
+mod junit;
+mod places;
+mod sarif;
+
+use fails::Fails;
+use places::{Item, Places};
 
 /// Judges the input.
 pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
     input::once(&[args.files.as_slice(), &args.cluster.cluster_state].concat())?;
+    let fails = Fails::on(&args.fail_on)?;
     let mut failures = Vec::new();
-    let objects = state::input(&args.files, &mut failures);
-    let mut snapshot = match state::of_any(&args.cluster) {
-        Ok(snapshot) => snapshot,
-        Err(failure) => {
-            failures.push(failure);
-            return Err(Failure::joined(failures));
+    let mut places = Places::new();
+    let items = judge(args, &mut places, &mut failures);
+    let items: Vec<Item> = items.into_iter().map(|item| places.locate(item)).collect();
+    let refused = items.iter().any(|item| fails.by(&item.judged.verdict));
+    write(args.output, items, &failures, &fails)?;
+    // What cannot be used takes nothing else along: the verdicts on the rest are printed, and the exit code says 2.
+    match (failures.is_empty(), refused) {
+        (false, _) => Err(Failure::joined(failures)),
+        (true, true) => Ok(Outcome::Refused),
+        (true, false) => Ok(Outcome::Passed),
+    }
+}
+
+/// Writes the result. A report that another program waits for is written also where nothing could be judged.
+fn write(output: CheckOutput, items: Vec<Item>, failures: &[Failure], fails: &Fails) -> Result<(), Failure> {
+    let nothing = items.is_empty() && !failures.is_empty();
+    match output {
+        CheckOutput::Text | CheckOutput::Json if nothing => Ok(()),
+        CheckOutput::Text => output::print(&text::render(&items, Paint::for_stdout())),
+        CheckOutput::Json => {
+            let items = items.into_iter().map(|item| {
+                let Judged { object, verdict, .. } = item.judged;
+                let places = item.places.into_iter().map(Some).collect();
+                Checked::at(object, verdict, Some(item.position), places)
+            });
+            output::print_json(&Document::new(Kind::CheckResult, items.collect()))
         }
-    };
-    let objects = state::take_context(objects, &mut snapshot, &mut failures);
+        CheckOutput::Sarif => {
+            let refused = items.iter().any(|item| fails.by(&item.judged.verdict));
+            let exit_code = if failures.is_empty() { u8::from(refused) } else { 2 };
+            output::print_json(&sarif::document(&items, failures, exit_code))
+        }
+        CheckOutput::Junit => output::print(&junit::render(&items, failures, fails)),
+        CheckOutput::Github => output::print(&github::render(&items, failures)),
+    }
+}
+
+/// The verdicts in the order of the input. What cannot be used goes to `failures`.
+fn judge(args: &Check, places: &mut Places, failures: &mut Vec<Failure>) -> Vec<Judged> {
+    judge_or_fail(args, places, failures).unwrap_or_else(|failure| {
+        failures.push(failure);
+        Vec::new()
+    })
+}
+
+fn judge_or_fail(
+    args: &Check,
+    places: &mut Places,
+    failures: &mut Vec<Failure>,
+) -> Result<Vec<Judged>, Failure> {
+    let objects = state::input_with(&args.files, failures, &mut |source| places.keep(source));
+    places.note(&objects);
+    let mut snapshot = state::of_any(&args.cluster)?;
+    let objects = state::take_context(objects, &mut snapshot, failures);
     // What configures GPUs is judged by the products of the catalogue where there is no node.
     let needs_nodes = objects.iter().any(|object| matches!(object, Applied::Object(_)));
-    if (needs_nodes || objects.is_empty())
-        && let Err(failure) = state::has_nodes(&snapshot)
-    {
-        failures.push(failure);
-        return Err(Failure::joined(failures));
+    if needs_nodes || objects.is_empty() {
+        state::has_nodes(&snapshot)?;
     }
-    let policies = match policies::load(args.cluster.policy_dir.as_deref(), &snapshot) {
-        Ok(policies) => policies,
-        Err(failure) => {
-            failures.push(failure);
-            return Err(Failure::joined(failures));
-        }
-    };
+    let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
     let mut ledger = Ledger::new(policies);
     ledger.assume_advertised();
     snapshot.fill(&mut ledger);
@@ -64,9 +108,11 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
     for object in objects {
         let item = match object {
             Applied::Object(object) => cluster.apply(object),
-            Applied::Configuration(configuration, old) => Ok(cluster.configure(configuration, old)),
-            Applied::Autoscaler(autoscaler) => {
-                autoscalers.push((judged.len(), autoscaler));
+            Applied::Configuration(configuration, old, origin) => {
+                Ok(cluster.configure(configuration, old, origin))
+            }
+            Applied::Autoscaler(autoscaler, origin) => {
+                autoscalers.push((judged.len(), autoscaler, origin));
                 Ok(None)
             }
         };
@@ -76,54 +122,20 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
         }));
     }
     // Whatever the order of the input, each meets what it scales.
-    for (at, autoscaler) in autoscalers {
+    for (at, autoscaler, origin) in autoscalers {
         if let Some(item) = judged.get_mut(at) {
-            *item = cluster.scale(autoscaler);
+            *item = cluster.scale(autoscaler, origin);
         }
     }
-    let items: Vec<Judged> = judged.into_iter().flatten().collect();
-    let outcome = outcome(&items, args.fail_on);
-    // What cannot be used takes nothing else along: the verdicts on the rest are printed, and the exit code says 2.
-    if items.is_empty() && !failures.is_empty() {
-        return Err(Failure::joined(failures));
-    }
-    match args.output {
-        Output::Text => output::print(&text::render(&items, Paint::for_stdout()))?,
-        Output::Json => {
-            let items = items
-                .into_iter()
-                .map(|item| Checked::new(item.object, item.verdict))
-                .collect();
-            output::print_json(&Document::new(Kind::CheckResult, items))?;
-        }
-    }
-    if failures.is_empty() {
-        Ok(outcome)
-    } else {
-        Err(Failure::joined(failures))
-    }
+    Ok(judged.into_iter().flatten().collect())
 }
 
 /// An object with its verdict.
 struct Judged {
     object: ObjectRef,
     verdict: Verdict,
-}
-
-fn outcome(items: &[Judged], fail_on: FailOn) -> Outcome {
-    let refused = |item: &Judged| {
-        let warned = item
-            .verdict
-            .findings
-            .iter()
-            .any(|finding| finding.severity >= Severity::Warning);
-        !item.verdict.admit || (fail_on == FailOn::Warning && warned)
-    };
-    if items.iter().any(refused) {
-        Outcome::Refused
-    } else {
-        Outcome::Passed
-    }
+    /// Where it stands in the input.
+    origin: Origin,
 }
 
 /// The cluster to which objects are applied one after the other.
@@ -167,12 +179,13 @@ impl Cluster {
         Ok(ours.then_some(Judged {
             object: reference,
             verdict,
+            origin: object.origin,
         }))
     }
 
     /// Judges what configures GPUs; `None` where it configures none. It is context, so it is in the cluster already, whatever
     /// the verdict.
-    fn configure(&self, object: Configuration, old: Option<Configuration>) -> Option<Judged> {
+    fn configure(&self, object: Configuration, old: Option<Configuration>, origin: Origin) -> Option<Judged> {
         let (namespace_labels, mig) = match &object {
             Configuration::ConfigMap(map) => (self.snapshot.namespace_labels(&map.namespace), Vec::new()),
             Configuration::Node(node) => (
@@ -197,12 +210,13 @@ impl Cluster {
         verdict.judged.then_some(Judged {
             object: reference,
             verdict,
+            origin,
         })
     }
 
     /// Judges an autoscaler against its target in the input, else in the cluster; `None` where neither has it or it asks for
     /// no GPU.
-    fn scale(&self, autoscaler: Autoscaler) -> Option<Judged> {
+    fn scale(&self, autoscaler: Autoscaler, origin: Origin) -> Option<Judged> {
         let question = AutoscalerQuestion {
             autoscaler,
             old: None,
@@ -229,6 +243,7 @@ impl Cluster {
         verdict.judged.then(|| Judged {
             object: autoscaler.object.clone(),
             verdict,
+            origin,
         })
     }
 

@@ -7,12 +7,13 @@ use comfy_table::Table;
 use super::args::{Explain, Output};
 use super::output::clean;
 use super::state::Applied;
-use super::{Failure, input, output, policies, state};
+use super::{Failure, input, output, page, policies, state};
 use crate::demand::Demand;
 use crate::document::{Document, Explained, ExplainedContainer, Kind, SlotCount};
 use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
+use crate::finding::Code;
 use crate::manifest::Object;
-use crate::policy::PolicySet;
+use crate::policy::{PolicySet, nearest};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::Pod;
 use crate::workload::template::{self, Bases};
@@ -22,6 +23,9 @@ mod provenance;
 
 /// Explains the input.
 pub(super) fn run(args: &Explain) -> Result<(), Failure> {
+    if let Some(code) = &args.code {
+        return explain_code(code);
+    }
     input::once(&args.files)?;
     let mut failures = Vec::new();
     let objects = state::input(&args.files, &mut failures);
@@ -30,7 +34,7 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     let autoscalers: Vec<Autoscaler> = applied
         .iter()
         .filter_map(|applied| match applied {
-            Applied::Autoscaler(autoscaler) => Some(autoscaler.clone()),
+            Applied::Autoscaler(autoscaler, _) => Some(autoscaler.clone()),
             Applied::Object(_) | Applied::Configuration(..) => None,
         })
         .collect();
@@ -86,6 +90,27 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
         Ok(())
     } else {
         Err(Failure::joined(failures))
+    }
+}
+
+/// Prints the page of a code, or every code.
+fn explain_code(text: &str) -> Result<(), Failure> {
+    if text == "list" {
+        return output::print(&page::list());
+    }
+    let written = text.to_ascii_uppercase();
+    let digits = written.trim_start_matches("VG");
+    match format!("VG{digits}").parse::<Code>() {
+        Ok(code) => output::print(&page::plain(code.page(), output::width())),
+        Err(_) => {
+            let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+            let near =
+                nearest(&written, &known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            Err(Failure::new(format!(
+                "--code {}: is no finding code{near} `vramgate explain --code list` prints all of them",
+                clean(text)
+            )))
+        }
     }
 }
 

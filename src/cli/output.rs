@@ -14,6 +14,16 @@ pub(super) fn print(text: &str) -> Result<(), Failure> {
     finish(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
 }
 
+/// Characters of a line of standard output: what `COLUMNS` says, else the terminal's own, else 80.
+pub(super) fn width() -> usize {
+    let told = env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let own = || {
+        terminal_size::terminal_size_of(io::stdout())
+            .map(|(terminal_size::Width(columns), _)| usize::from(columns))
+    };
+    told.or_else(own).unwrap_or(80)
+}
+
 /// Prints a document as JSON.
 pub(super) fn print_json(document: &impl Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(document)

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use super::args::ClusterArgs;
 use super::{Failure, input};
 use crate::configuration::Configuration;
-use crate::manifest::{self, Limits, Object};
+use crate::manifest::{self, Limits, Object, Origin};
 use crate::snapshot::{self, Snapshot};
 use crate::workload::Autoscaler;
 
@@ -72,6 +72,15 @@ pub(super) fn example() -> Result<Snapshot, Failure> {
 
 /// Reads every object of the input files, in order. What cannot be read goes to `failures`, and the rest is still read.
 pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Object> {
+    input_with(files, failures, &mut |_| {})
+}
+
+/// The same, and hands each text on once its objects are read.
+pub(super) fn input_with(
+    files: &[PathBuf],
+    failures: &mut Vec<Failure>,
+    keep: &mut dyn FnMut(input::Source),
+) -> Vec<Object> {
     let mut objects = Vec::new();
     for file in files {
         let read = input::each(
@@ -83,6 +92,7 @@ pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Objec
                     Ok(())
                 });
                 failures.extend(errors.into_iter().map(Failure::from));
+                keep(source);
                 Ok(())
             },
         );
@@ -94,9 +104,9 @@ pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Objec
 /// An object of the input that is to be judged.
 pub(super) enum Applied {
     /// One that can configure GPUs, with what the cluster had under its name.
-    Configuration(Configuration, Option<Configuration>),
+    Configuration(Configuration, Option<Configuration>, Origin),
     /// One that scales another, judged once all others are applied.
-    Autoscaler(Autoscaler),
+    Autoscaler(Autoscaler, Origin),
     /// Any other.
     Object(Object),
 }
@@ -106,7 +116,7 @@ impl Applied {
     pub(super) fn into_object(self) -> Option<Object> {
         match self {
             Self::Object(object) => Some(object),
-            Self::Configuration(..) | Self::Autoscaler(_) => None,
+            Self::Configuration(..) | Self::Autoscaler(..) => None,
         }
     }
 }
@@ -125,10 +135,12 @@ pub(super) fn take_context(
             .as_ref()
             .and_then(|configuration| snapshot.configuration(configuration));
         match (snapshot.add_context(&object), configuration) {
-            (Ok(true), Some(configuration)) => rest.push(Applied::Configuration(configuration, old)),
+            (Ok(true), Some(configuration)) => {
+                rest.push(Applied::Configuration(configuration, old, object.origin));
+            }
             (Ok(true), None) => {}
             (Ok(false), _) => match Autoscaler::read(&object.value) {
-                Ok(Some(autoscaler)) => rest.push(Applied::Autoscaler(autoscaler)),
+                Ok(Some(autoscaler)) => rest.push(Applied::Autoscaler(autoscaler, object.origin)),
                 Ok(None) => rest.push(Applied::Object(object)),
                 Err(malformed) => {
                     let (kind, name) = (object.kind(), object.name());

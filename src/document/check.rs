@@ -1,5 +1,7 @@
 //! The items of a `CheckResult`.
 
+use std::fmt;
+
 use json_patch::PatchOperation;
 use serde::Serialize;
 
@@ -17,15 +19,64 @@ pub enum Decision {
     Deny,
 }
 
+/// A place in the input. Lines and columns count from one, columns in characters.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Position {
+    /// The file as it was named, below the working directory where it lies there; `-` for standard input.
+    pub file: String,
+    /// Line.
+    pub line: usize,
+    /// Column; absent where only the line is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub column: Option<usize>,
+    /// Line of the last character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_line: Option<usize>,
+    /// Column behind the last character.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub end_column: Option<usize>,
+    /// The template that Helm says it made the document of. Line and column are those of what it made.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.file, self.line)?;
+        if let Some(column) = self.column {
+            write!(f, ":{column}")?;
+        }
+        match &self.template {
+            Some(template) => write!(f, " of {template}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A finding and where what it is about stands in the input.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PlacedFinding {
+    /// The finding.
+    #[serde(flatten)]
+    pub finding: Finding,
+    /// The argument at fault.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
+}
+
 /// The verdict on one object.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Checked {
     /// The object.
     pub object: ObjectRef,
+    /// Where the object begins.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub position: Option<Position>,
     /// Whether it may pass.
     pub verdict: Decision,
     /// Every reason, worst first.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<PlacedFinding>,
     /// Changes that the policy makes to the object.
     pub patches: Vec<PatchOperation>,
     /// Where it stands.
@@ -36,14 +87,30 @@ impl Checked {
     /// The item of an object that was judged.
     #[must_use]
     pub fn new(object: ObjectRef, verdict: Verdict) -> Self {
+        let places = vec![None; verdict.findings.len()];
+        Self::at(object, verdict, None, places)
+    }
+
+    /// The same, with where the object stands and what each of its findings is about.
+    #[must_use]
+    pub fn at(
+        object: ObjectRef,
+        verdict: Verdict,
+        position: Option<Position>,
+        places: Vec<Option<Position>>,
+    ) -> Self {
+        let placed = verdict.findings.into_iter().zip(places);
         Self {
             object,
+            position,
             verdict: if verdict.admit {
                 Decision::Admit
             } else {
                 Decision::Deny
             },
-            findings: verdict.findings,
+            findings: placed
+                .map(|(finding, position)| PlacedFinding { finding, position })
+                .collect(),
             patches: verdict.patches,
             placement: verdict.placement,
         }

@@ -97,10 +97,7 @@ fn missing(context: &Context<'_>, line: &LineView<'_, '_>, option: &str, limit: 
         .iter()
         .rev()
         .find(|given| given.text.replace('_', "-") == *word)
-        .map_or_else(
-            || context.path.field("args"),
-            |given| given.item.path(&context.path),
-        );
+        .map_or_else(|| context.path.field("args"), |given| given.path(&context.path));
     let phrase = limit.phrase();
     let message = format!("{option} has no value; write a decimal fraction {phrase}, such as 0.30");
     Some(Finding::new(Code::Vg101, path, message))

@@ -158,7 +158,7 @@ impl LineView<'_, '_> {
             return context.path_of_variable(variable);
         }
         match self.words.get(setting.place.word) {
-            Some(word) => word.item.path(&context.path),
+            Some(word) => word.path(&context.path),
             None => context.path.field("args"),
         }
     }

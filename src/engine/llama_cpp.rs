@@ -258,7 +258,7 @@ fn refused(context: &Context<'_>, word: &Word<'_>) -> Finding {
     let shown = crate::finding::shortened(value, 40);
     Finding::new(
         Code::Vg107,
-        word.item.path(&context.path),
+        word.path(&context.path),
         format!(
             "llama-server does not know {name}=, and does not start with it; write {name} {shown} as two items"
         ),

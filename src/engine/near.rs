@@ -86,10 +86,7 @@ pub(super) fn options<'k>(
             let written = placed.text.split('=').next().unwrap_or_default();
             written == name || written.replace('_', "-") == name
         });
-        let path = place.map_or_else(
-            || context.path.field("args"),
-            |placed| placed.item.path(&context.path),
-        );
+        let path = place.map_or_else(|| context.path.field("args"), |placed| placed.path(&context.path));
         let message = format!("{name} is no option of {engine}, which has {meant}; write {meant}");
         if !findings.iter().any(|finding| finding.message == message) {
             findings.push(Finding::new(Code::Vg108, path, message));

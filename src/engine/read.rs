@@ -364,7 +364,7 @@ fn whole_line_in_one_word(context: &Context<'_>) -> Option<Reading> {
         format!("{shown:?} is one word, and no program has that name; write each word as an item of its own");
     reading
         .findings
-        .push(Finding::new(Code::Vg104, word.item.path(&context.path), message));
+        .push(Finding::new(Code::Vg104, word.path(&context.path), message));
     Some(reading)
 }
 

@@ -47,7 +47,7 @@ fn first_parts(context: &Context<'_>, words: &[Word<'_>]) -> Option<Finding> {
     let message = format!(
         "{shown:?} is one argument to the engine, not several; give each word as an argument of its own"
     );
-    Some(Finding::new(Code::Vg104, word.item.path(&context.path), message))
+    Some(Finding::new(Code::Vg104, word.path(&context.path), message))
 }
 
 /// Whether an item begins like an option and goes on after a space.
@@ -145,10 +145,7 @@ fn refused_option<'k>(
             *word.text == *text
                 || name.replace('_', "-") == text.split_once('=').map_or(text, |(name, _)| name)
         });
-        found.map_or_else(
-            || context.path.field("args"),
-            |word| word.item.path(&context.path),
-        )
+        found.map_or_else(|| context.path.field("args"), |word| word.path(&context.path))
     };
     let (word, message) = match error {
         ParseError::Ambiguous(word) => (

@@ -31,6 +31,12 @@ macro_rules! codes {
                 match self { $(Self::$variant => $title,)+ }
             }
 
+            /// Its page of `docs/codes/`, in Markdown.
+            #[must_use]
+            pub const fn page(self) -> &'static str {
+                match self { $(Self::$variant => include_str!(concat!("../../docs/codes/", $text, ".md")),)+ }
+            }
+
             /// The severity under the built-in policy.
             #[must_use]
             pub const fn default_severity(self) -> Severity {

@@ -25,7 +25,10 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
         counted_to = begin;
         walk.line = line;
         match document {
-            Ok(raw) => parse(raw.get(), walk)?,
+            Ok(raw) => {
+                walk.bytes = begin..begin + raw.get().len();
+                parse(raw.get(), walk)?;
+            }
             Err(error) => return Err(syntax(walk, 0, &error)),
         }
     }

@@ -1,6 +1,7 @@
 //! The walk over one document: single objects go to the sink, lists are opened.
 
 use std::fmt;
+use std::ops::Range;
 use std::sync::Arc;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -38,6 +39,8 @@ pub(super) struct Walk<'s> {
     pub(super) source: Arc<str>,
     /// Line on which the present document begins.
     pub(super) line: usize,
+    /// Its bytes in the text.
+    pub(super) bytes: Range<usize>,
     limits: Limits,
     seen: usize,
     sink: &'s mut Sink<'s>,
@@ -52,6 +55,7 @@ impl<'s> Walk<'s> {
         Self {
             source: source.into(),
             line: 1,
+            bytes: 0..0,
             limits,
             seen: 0,
             sink,
@@ -119,6 +123,7 @@ impl<'s> Walk<'s> {
             source: Arc::clone(&self.source),
             line: self.line,
             item: item.to_owned(),
+            bytes: self.bytes.clone(),
         }
     }
 

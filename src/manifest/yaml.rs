@@ -19,6 +19,7 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
             continue;
         };
         walk.line = chunk.line + first;
+        walk.bytes = chunk.begin..chunk.begin + chunk.text.len();
         let result =
             serde_saphyr::with_deserializer_from_str_with_options(chunk.text, options(), |deserializer| {
                 walk.document(deserializer)
@@ -31,10 +32,12 @@ pub(super) fn read(text: &str, walk: &mut Walk<'_>) -> Result<(), ManifestError>
     Ok(())
 }
 
-/// The text of one document and the line on which it begins, from 1.
+/// The text of one document, and the line on which it begins, from 1.
 struct Chunk<'t> {
     text: &'t str,
     line: usize,
+    /// Its first byte in the whole text.
+    begin: usize,
 }
 
 impl Chunk<'_> {
@@ -59,6 +62,7 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
             chunks.push(Chunk {
                 text: text.get(begin..offset).unwrap_or_default(),
                 line: begin_line,
+                begin,
             });
             (begin, begin_line) = (offset, line);
         }
@@ -70,6 +74,7 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
             chunks.push(Chunk {
                 text: text.get(begin..offset).unwrap_or_default(),
                 line: begin_line,
+                begin,
             });
             (begin, begin_line) = (offset, line);
             only_directives = true;
@@ -78,6 +83,7 @@ fn chunks(text: &str) -> Vec<Chunk<'_>> {
     chunks.push(Chunk {
         text: text.get(begin..).unwrap_or_default(),
         line: begin_line,
+        begin,
     });
     chunks
 }

@@ -9,6 +9,7 @@ fn object(value: Value) -> Object {
             source: "state.yaml".into(),
             line: 1,
             item: String::new(),
+            bytes: 0..0,
         },
         value,
     }

@@ -145,8 +145,15 @@ impl Workload {
     #[must_use]
     pub fn located(&self, field: &FieldPath) -> FieldPath {
         match &self.layout {
-            Some(layout) => layout.origin(field).path,
-            None => self.template.field(field.as_str()),
+            Some(layout) => {
+                let origin = layout.origin(field);
+                let path = origin.path.knowing(field);
+                match origin.object {
+                    Some(object) => path.of_object(object),
+                    None => path,
+                }
+            }
+            None => self.template.field(field.as_str()).knowing(field),
         }
     }
 

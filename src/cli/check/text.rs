@@ -3,52 +3,63 @@
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
-use super::Judged;
+use super::places::Item;
 use crate::cli::output::{Paint, clean};
 use crate::decision::PlacementRow;
 use crate::finding::Severity;
 use crate::message;
+use crate::workload::ObjectRef;
 
 /// Under the name of the object.
 const INDENT: &str = "       ";
 
 /// The whole report.
-pub(super) fn render(items: &[Judged], paint: Paint) -> String {
+pub(super) fn render(items: &[Item], paint: Paint) -> String {
     if items.is_empty() {
         return "No object asks for a GPU; nothing was judged.\n".to_owned();
     }
     let mut text = String::new();
+    for item in items {
+        text.push_str(&object(item, paint));
+    }
     // Writing to a string cannot fail.
-    let _ = items
-        .iter()
-        .try_for_each(|item| object(&mut text, item, paint))
-        .and_then(|()| summary(&mut text, items));
+    let _ = summary(&mut text, items);
     text
 }
 
-fn object(text: &mut String, item: &Judged, paint: Paint) -> fmt::Result {
-    let verdict = if item.verdict.admit {
+/// Kind, namespace and name.
+pub(super) fn name(object: &ObjectRef) -> String {
+    clean(&format!("{} {}/{}", object.kind, object.namespace, object.name))
+}
+
+/// One object: its verdict, each finding with its place, where it stands.
+pub(super) fn object(item: &Item, paint: Paint) -> String {
+    let mut text = String::new();
+    let _ = write_object(&mut text, item, paint);
+    text
+}
+
+fn write_object(text: &mut String, item: &Item, paint: Paint) -> fmt::Result {
+    let Item { judged, places, .. } = item;
+    let verdict = if judged.verdict.admit {
         paint.good("admit")
     } else {
         paint.bad("deny ")
     };
-    let object = &item.object;
-    let name = clean(&format!("{} {}/{}", object.kind, object.namespace, object.name));
-    writeln!(text, "{verdict}  {name}")?;
-    for line in message::report(&item.verdict, INDENT).lines() {
+    writeln!(text, "{verdict}  {}", name(&judged.object))?;
+    let at = |index: usize| places.get(index).map(ToString::to_string);
+    for line in message::report_at(&judged.verdict, INDENT, &at).lines() {
         writeln!(text, "{}", clean(line))?;
     }
-    item.verdict
-        .placement
-        .iter()
-        .try_for_each(|row| place(text, row))?;
+    let mut rows = judged.verdict.placement.iter();
+    rows.try_for_each(|row| place(text, row))?;
     let told = |finding: &crate::finding::Finding| {
         let mut details = finding.details.iter();
-        details.any(|detail| detail == item.verdict.unmodelled)
+        details.any(|detail| detail == judged.verdict.unmodelled)
     };
-    match item.verdict.unmodelled {
+    match judged.verdict.unmodelled {
         "" => Ok(()),
-        _ if item.verdict.findings.iter().any(told) => Ok(()),
+        _ if judged.verdict.findings.iter().any(told) => Ok(()),
         sentence => writeln!(text, "{INDENT}{sentence}"),
     }
 }
@@ -67,20 +78,23 @@ fn place(text: &mut String, row: &PlacementRow) -> fmt::Result {
     )
 }
 
-fn summary(text: &mut String, items: &[Judged]) -> fmt::Result {
-    let admitted = items.iter().filter(|item| item.verdict.admit).count();
-    let findings = items.iter().flat_map(|item| &item.verdict.findings);
+/// How many were admitted and denied, as a line.
+pub(super) fn summary_line(items: &[Item]) -> String {
+    let verdicts = || items.iter().map(|item| &item.judged.verdict);
+    let admitted = verdicts().filter(|verdict| verdict.admit).count();
+    let findings = verdicts().flat_map(|verdict| &verdict.findings);
     let warnings = findings
         .filter(|finding| finding.severity == Severity::Warning)
         .count();
     let plural = if warnings == 1 { "" } else { "s" };
     let denied = items.len() - admitted;
-    writeln!(
-        text,
-        "{admitted} admitted, {denied} denied, {warnings} warning{plural}"
-    )?;
+    format!("{admitted} admitted, {denied} denied, {warnings} warning{plural}\n")
+}
+
+fn summary(text: &mut String, items: &[Item]) -> fmt::Result {
+    text.push_str(&summary_line(items));
     // The same sentence holds for every object of a policy; once is enough.
-    let promises: BTreeSet<&str> = items.iter().map(|item| item.verdict.promise).collect();
+    let promises: BTreeSet<&str> = items.iter().map(|item| item.judged.verdict.promise).collect();
     promises
         .into_iter()
         .filter(|promise| !promise.is_empty())
@@ -90,20 +104,43 @@ fn summary(text: &mut String, items: &[Judged]) -> fmt::Result {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::check::Judged;
     use crate::decision::Verdict;
+    use crate::document::Position;
     use crate::finding::{Code, FieldPath, Finding};
+    use crate::manifest::Origin;
     use crate::policy::Evidence;
     use crate::units::{Mib, Share};
-    use crate::workload::ObjectRef;
 
-    fn judged(name: &str, verdict: Verdict) -> Judged {
+    fn judged(name: &str, verdict: Verdict) -> Item {
         let object = ObjectRef {
             api_version: "v1".into(),
             kind: "Pod".into(),
             namespace: "llm".into(),
             name: name.into(),
         };
-        Judged { object, verdict }
+        let position = |line, column| Position {
+            file: "pods.yaml".into(),
+            line,
+            column,
+            end_line: None,
+            end_column: None,
+            template: None,
+        };
+        Item {
+            places: verdict.findings.iter().map(|_| position(12, Some(9))).collect(),
+            position: position(1, None),
+            judged: Judged {
+                object,
+                verdict,
+                origin: Origin {
+                    source: "pods.yaml".into(),
+                    line: 1,
+                    item: String::new(),
+                    bytes: 0..0,
+                },
+            },
+        }
     }
 
     #[test]
@@ -145,7 +182,7 @@ admit  Pod llm/chat-c
        on gpu-node-1 nvidia.com/gpu[0]: 73404 of 73403 MiB promised, 0.90 of 0.90 (evidence: observed)
 deny   Pod llm/chat-d
        error VG201: no room
-         at spec.containers[0].args[1]
+         at pods.yaml:12:9 (spec.containers[0].args[1])
          see: docs/codes/VG201.md
 1 admitted, 1 denied, 0 warnings
 all admitted pods can be placed together

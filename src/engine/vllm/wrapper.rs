@@ -321,7 +321,7 @@ pub(super) fn dropped(context: &Context<'_>, words: &[Word<'_>]) -> Vec<Finding>
         };
         if let Some(meant) = meant {
             let message = format!("{name} is dropped without a word by huggingfaceserver; write {meant}");
-            findings.push(Finding::new(Code::Vg108, word.item.path(&context.path), message));
+            findings.push(Finding::new(Code::Vg108, word.path(&context.path), message));
         }
     }
     findings

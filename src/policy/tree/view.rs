@@ -1,5 +1,7 @@
 //! A look at one value of a tree, for readers that check it by hand.
 
+use std::ops::Range;
+
 use super::{Position, Shape, Tree};
 
 /// What a value is.
@@ -28,6 +30,11 @@ impl<'t> Entries<'t> {
 }
 
 impl Tree {
+    /// The bytes of the text in which the value is written; of one that an alias repeats, those at its anchor.
+    pub(crate) fn bytes(&self) -> Option<Range<usize>> {
+        self.bytes.map(|(start, end)| start..end)
+    }
+
     /// What the value is.
     pub(crate) fn view(&self) -> View<'_> {
         match &self.shape {

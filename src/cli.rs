@@ -21,6 +21,7 @@ mod mig;
 mod model;
 mod output;
 mod policies;
+mod policy;
 mod serve;
 mod state;
 mod top;
@@ -89,6 +90,7 @@ pub fn run() -> ExitCode {
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
+        args::Command::Policy(args) => policy::run(&args),
         args::Command::Crds(args) => crds::run(&args).map(|()| Outcome::Passed),
         args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),

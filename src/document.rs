@@ -46,6 +46,8 @@ pub enum Kind {
     MigPlan,
     /// Whether and how GPUs are to be shared; see [`AdviceDocument`].
     Advice,
+    /// What is wrong with policies; items are [`crate::lint::Remark`].
+    PolicyLint,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

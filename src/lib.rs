@@ -26,6 +26,7 @@ pub mod fit;
 pub mod footprint;
 pub mod invocation;
 pub mod ledger;
+pub mod lint;
 pub mod manifest;
 pub mod message;
 pub mod mig;

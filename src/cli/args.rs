@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod policy;
+
+pub(super) use policy::{Policy, PolicyCommand, PolicyLint};
+
 /// Counts GPU memory at admission, so that a pod is refused before it runs out of it.
 #[derive(Debug, Parser)]
 #[command(name = "vramgate", version, propagate_version = true, max_term_width = 100)]
@@ -32,6 +36,8 @@ pub(super) enum Command {
     Advise(Advise),
     /// Show the devices of a cluster, who shares them and what is promised
     Top(Top),
+    /// Write, test and compare policies
+    Policy(Policy),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
     Certs(Certs),
     /// Read a model's own files, and print an entry for spec.models of a policy

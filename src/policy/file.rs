@@ -61,6 +61,26 @@ pub fn parse(text: &str, source: &str) -> Result<Vec<Document>, PolicyErrors> {
     }
 }
 
+/// A document of a policy file, and what reading it gave.
+pub(crate) struct Looked {
+    /// The text, with the place of each value.
+    pub(crate) tree: Tree,
+    /// The policy, or what is wrong with it.
+    pub(crate) read: Result<Document, PolicyErrors>,
+}
+
+/// As [`parse`], for those who tell more of a file than whether it can be used: each document for itself. An error is about
+/// the text as a whole.
+pub(crate) fn look(text: &str, source: &str) -> Result<Vec<Looked>, PolicyErrors> {
+    let source: Arc<str> = Arc::from(source);
+    let look = |mut tree: Tree| {
+        tree.restore_numbers(text);
+        let read = read(&tree, &source);
+        Looked { tree, read }
+    };
+    Ok(trees(text, &source)?.into_iter().map(look).collect())
+}
+
 /// Reads one policy that came as an API object or as one item of a list.
 pub fn from_value(value: &serde_json::Value, source: &str) -> Result<Document, PolicyErrors> {
     read(&Tree::from_json(value), &Arc::from(source))

@@ -1,0 +1,13 @@
+//! `vramgate policy …`: for those who write policies.
+
+use super::args::{Policy, PolicyCommand};
+use super::{Failure, Outcome};
+
+mod lint;
+
+/// Runs a command below `policy`.
+pub(super) fn run(args: &Policy) -> Result<Outcome, Failure> {
+    match &args.command {
+        PolicyCommand::Lint(args) => lint::run(args),
+    }
+}

@@ -325,7 +325,6 @@ fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdi
     let old = prepared.old_demand.as_ref();
     let question = &prepared.question;
     let workload = &question.workload;
-    let labels = &workload.pod.metadata.labels;
     let is_new_pod = workload.kind == WorkloadKind::Pod && question.operation == Operation::Create;
     let carries = is_new_pod && !demand.carried.is_empty();
     if !carries && (demand.findings.is_empty() || old.is_some_and(|old| old.findings == demand.findings)) {
@@ -333,7 +332,7 @@ fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdi
     }
     let policy = ledger
         .policies()
-        .for_pod(&question.namespace_labels, labels, None);
+        .for_pod(&question.namespace_labels, &workload.pod, None);
     let mut verdict = Verdict::of(&policy);
     if carries {
         verdict

@@ -14,7 +14,7 @@ use crate::engine::{
     Version,
 };
 use crate::finding::{Code, FieldPath, Finding, short};
-use crate::policy::PolicySet;
+use crate::policy::{PolicySet, expression};
 use crate::units::{Fraction, Mib, Share};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
@@ -261,7 +261,7 @@ impl Demand {
                 demand.access.extend(without_asking(placed));
                 continue;
             }
-            let rules = policies.engine_rules(namespace_labels, &pod.metadata.labels);
+            let rules = policies.engine_rules(namespace_labels, pod);
             let readings = engine::read(pod, placed, sources, rules);
             let told = readings.iter().flat_map(|reading| &reading.findings).cloned();
             let mut of_use = Vec::new();
@@ -275,7 +275,7 @@ impl Demand {
             let annotated = annotations
                 .model(pod, &placed.container.name)
                 .filter(|_| readings.len() == 1);
-            let models = policies.models(namespace_labels, &pod.metadata.labels);
+            let models = policies.models(namespace_labels, pod);
             let load = |reading: &Reading| Load::read(reading, pod, placed, sources, models, annotated);
             let mut parts = parts_of(&readings, placed, loads, &load);
             if let Some(agent) = agent {
@@ -325,8 +325,14 @@ impl Demand {
                 demand.findings.extend(undivided);
             }
         }
+        if loads && (demand.asks() || !demand.access.is_empty() || !demand.uses.is_empty()) {
+            let (policy, failed) = policies.for_pod_told(namespace_labels, pod, None);
+            demand
+                .findings
+                .extend(failed.map(|why| expression::failure(&policy, &why)));
+        }
         if loads && demand.asks() {
-            let models = policies.models(namespace_labels, &pod.metadata.labels);
+            let models = policies.models(namespace_labels, pod);
             demand
                 .findings
                 .extend(annotations.findings(pod, &engines, models));

@@ -11,7 +11,7 @@ use crate::demand::{Demand, Standing, other_systems};
 use crate::device::GpuNode;
 use crate::dra::{Dra, Key};
 use crate::engine::Sources;
-use crate::policy::{Evidence, PolicySet};
+use crate::policy::{Evidence, PodView, PolicySet};
 use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
 
@@ -373,6 +373,7 @@ impl Ledger {
             namespace: Arc::from(pod.metadata.namespace.as_str()),
             name: Arc::from(pod.metadata.name.as_str()),
             labels: pod.metadata.labels.clone(),
+            facts: self.policies.facts(pod),
             workload: top_workload(pod),
             controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
             demand,
@@ -526,12 +527,10 @@ impl Ledger {
         &self,
         demand: &Demand,
         namespace_labels: &BTreeMap<String, String>,
-        pod_labels: &BTreeMap<String, String>,
+        pod: PodView<'_>,
         class: &nodes::Class,
     ) -> Weighed {
-        let pod = self
-            .policies
-            .for_pod(namespace_labels, pod_labels, Some(&class.labels));
+        let pod = self.policies.for_pod(namespace_labels, pod, Some(class.view()));
         let rules = Rules {
             pod: &pod,
             device: &class.device_policy.device,
@@ -570,7 +569,7 @@ impl Ledger {
 
     fn weigh_for(&self, demand: &Demand, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
         let labels = self.namespace_labels(&holder.namespace);
-        self.weigh(demand, &labels, &holder.labels, class).standings
+        self.weigh(demand, &labels, holder.view(), class).standings
     }
 
     /// Standings of a holder on nodes of the kind for which its record was written: no less than that says.

@@ -16,6 +16,7 @@ use crate::units::{Fraction, Mib, Share};
 mod access;
 mod check;
 mod error;
+pub mod expression;
 pub mod file;
 mod models;
 mod notice;
@@ -31,12 +32,15 @@ pub mod written;
 pub use access::{AccessPolicy, Exempt, Tenancy};
 pub use error::{PolicyError, PolicyErrors};
 pub(crate) use error::{hint, nearest};
+pub(crate) use expression::PodFacts;
+pub use expression::{Expression, NodeView, PodView};
 pub use file::Document;
 pub use models::{OwnModels, Stated};
 pub use notice::Notice;
 pub use products::OwnProducts;
 pub use selector::{Matches, Selector};
 pub use set::PolicySet;
+pub(crate) use set::Signature;
 pub use spec::{MpsMemoryLimit, ThreadPercentage};
 
 /// What becomes of an error.

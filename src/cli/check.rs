@@ -235,9 +235,8 @@ impl Cluster {
         };
         let mut target = question.at_the_maximum(target)?;
         target.namespace_labels = self.snapshot.namespace_labels(namespace);
-        let labels = &target.workload.pod.metadata.labels;
         let policies = self.ledger.policies();
-        let policy = policies.for_pod(&target.namespace_labels, labels, None);
+        let policy = policies.for_pod(&target.namespace_labels, &target.workload.pod, None);
         let sources = self.snapshot.sources(policy.read_config_maps);
         let verdict = decision::judge_autoscaler(autoscaler, target, &self.ledger, sources);
         verdict.judged.then(|| Judged {
@@ -252,7 +251,7 @@ impl Cluster {
     fn judge(&self, workload: &Workload, old: Option<Workload>) -> (Verdict, bool) {
         let policies = Arc::clone(self.ledger.policies());
         let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
-        let policy = policies.for_pod(&namespace_labels, &workload.pod.metadata.labels, None);
+        let policy = policies.for_pod(&namespace_labels, &workload.pod, None);
         let question = Question {
             operation: if old.is_some() {
                 Operation::Update

@@ -67,8 +67,8 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
             .filter(|autoscaler| autoscaler.scales(&workload));
         workload.replicas.max = maxima.map(|autoscaler| autoscaler.max).max();
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
-        let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
-        let models = policies.models(&namespace_labels, &workload.pod.metadata.labels);
+        let rules = policies.engine_rules(&namespace_labels, &workload.pod);
+        let models = policies.models(&namespace_labels, &workload.pod);
         let mut explained = Explained::new(&workload, &snapshot, rules, models);
         tell_access(
             &mut explained,
@@ -127,8 +127,8 @@ fn of_other_kind(
     })?;
     let namespace_labels = snapshot.namespace_labels(&reference.namespace);
     let explained = templates.iter().map(|template| {
-        let rules = policies.engine_rules(&namespace_labels, &template.pod.metadata.labels);
-        let models = policies.models(&namespace_labels, &template.pod.metadata.labels);
+        let rules = policies.engine_rules(&namespace_labels, &template.pod);
+        let models = policies.models(&namespace_labels, &template.pod);
         Explained::of_template(&reference, template, snapshot, rules, models)
     });
     Ok(explained.collect())

@@ -64,10 +64,11 @@ pub fn judge_autoscaler(
     ledger: &Ledger,
     sources: &dyn Sources,
 ) -> Verdict {
-    let labels = &at_the_maximum.workload.pod.metadata.labels;
-    let policy = ledger
-        .policies()
-        .for_pod(&at_the_maximum.namespace_labels, labels, None);
+    let policy = ledger.policies().for_pod(
+        &at_the_maximum.namespace_labels,
+        &at_the_maximum.workload.pod,
+        None,
+    );
     let prepared = prepare(at_the_maximum, ledger.policies(), sources);
     let of_target = judge(&prepared, ledger);
     if !of_target.judged || of_target.malformed.is_some() {

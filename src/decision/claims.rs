@@ -84,7 +84,14 @@ pub(super) fn judge_alone(
     }
     if is_kept && raised && !question.dry_run {
         let spec = constraints(&workload.pod);
-        verdict.reservation = Some(super::pod::reservation(question, demand, spec, None, Vec::new()));
+        verdict.reservation = Some(super::pod::reservation(
+            question,
+            demand,
+            spec,
+            None,
+            Vec::new(),
+            ledger,
+        ));
     }
     Some(verdict.conclude(policy.mode, may_deny, false))
 }

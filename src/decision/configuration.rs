@@ -7,7 +7,7 @@ use super::{Operation, Verdict};
 use crate::configuration::{ConfigMap, Configuration};
 use crate::device::config::{Document, Fault, mig, plugin};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short, shortened};
-use crate::policy::{ConfigMapName, Policy, PolicyRef};
+use crate::policy::{ConfigMapName, PodView, Policy, PolicyRef};
 
 mod geometry;
 mod node;
@@ -42,7 +42,11 @@ pub fn judge_configuration(question: &ConfigurationQuestion, around: &Surroundin
     let policies = &around.policies;
     let (policy, findings) = match &question.object {
         Configuration::ConfigMap(map) => {
-            let policy = policies.for_pod(&question.namespace_labels, &BTreeMap::new(), None);
+            let policy = policies.for_pod(
+                &question.namespace_labels,
+                PodView::labelled(&BTreeMap::new()),
+                None,
+            );
             let Some(findings) = of_config_map(map, around) else {
                 return Verdict::not_ours();
             };

@@ -40,10 +40,9 @@ pub(super) fn is_possible(question: &Question, pod: &Pod, demand: &Demand, ledge
         let offers = demand
             .resources()
             .all(|resource| class.pool_index(resource).is_some());
-        let labels = &pod.metadata.labels;
         offers
             && policies
-                .for_pod(&question.namespace_labels, labels, Some(&class.labels))
+                .for_pod(&question.namespace_labels, pod, Some(class.view()))
                 .counts()
     })
 }

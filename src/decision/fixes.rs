@@ -100,10 +100,7 @@ pub(super) fn for_pod(
             .map_or((question, changed), |made| (made.question(), made.demand()));
         let pod = &tried.workload.pod;
         let spec = constraints(pod);
-        let survey_of = |demand: &Demand| {
-            let labels = &pod.metadata.labels;
-            Survey::of(ledger, demand, &spec, &tried.namespace_labels, labels)
-        };
+        let survey_of = |demand: &Demand| Survey::of(ledger, demand, &spec, &tried.namespace_labels, pod);
         let (changed, survey) = counted::renewed(changed, ledger, &survey_of);
         let changed = &changed;
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.

@@ -78,10 +78,7 @@ pub(super) fn of(
     let mut requirements: Vec<Requirement> = Vec::new();
     // Fewer nodes may mean other values, and other values fewer nodes; there are as many rounds as kinds at most.
     for _ in 0..MOST_ROUNDS {
-        let survey_of = |demand: &Demand| {
-            let labels = &pod.metadata.labels;
-            Survey::of(ledger, demand, &spec, &question.namespace_labels, labels)
-        };
+        let survey_of = |demand: &Demand| Survey::of(ledger, demand, &spec, &question.namespace_labels, pod);
         let mut made = Made {
             demand: mps::without_replaceable(demand, replaces),
             record: before.clone(),
@@ -136,11 +133,8 @@ pub(super) fn of(
 /// What is taken off a pod that asks for no slot: a share that it carries would keep others off a device.
 pub(super) fn without_slots(question: &Question, demand: &Arc<Demand>, ledger: &Ledger) -> Option<Mutation> {
     let pod = &question.workload.pod;
-    let labels = &pod.metadata.labels;
     let policies = ledger.policies();
-    let counts = policies
-        .for_pod(&question.namespace_labels, labels, None)
-        .counts();
+    let counts = policies.for_pod(&question.namespace_labels, pod, None).counts();
     let runs_already = pod.is_mirror() && question.by_node;
     if demand.carried.is_empty() || !counts || runs_already || question.workload.deleting {
         return None;
@@ -188,8 +182,7 @@ fn concerns(question: &Question, pod: &Pod, demand: &Demand, ledger: &Ledger) ->
         if asked.peek().is_some() {
             shares = true;
             let policies = ledger.policies();
-            let labels = &pod.metadata.labels;
-            let policy = policies.for_pod(&question.namespace_labels, labels, Some(&class.labels));
+            let policy = policies.for_pod(&question.namespace_labels, pod, Some(class.view()));
             let wants_fraction = has_vllm && policy.default_fraction != DefaultFraction::None;
             if wants_fraction
                 || policy.toolkit_limit
@@ -208,9 +201,8 @@ fn concerns(question: &Question, pod: &Pod, demand: &Demand, ledger: &Ledger) ->
 /// Whether a policy that applies on any kind of node replaces what the user wrote for MPS.
 fn replaces(question: &Question, pod: &Pod, ledger: &Ledger) -> bool {
     ledger.nodes.classes().any(|(_, class)| {
-        let labels = &pod.metadata.labels;
         let policies = ledger.policies();
-        let policy = policies.for_pod(&question.namespace_labels, labels, Some(&class.labels));
+        let policy = policies.for_pod(&question.namespace_labels, pod, Some(class.view()));
         let is_mps = |pool: &crate::device::Pool| matches!(pool.sharing, Sharing::Mps(_));
         policy.mps.replaces && class.pools.iter().any(is_mps)
     })

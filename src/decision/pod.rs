@@ -19,6 +19,7 @@ use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::devices::Meets;
 use crate::ledger::search::{Ask, Joint, Overlay, joint};
 use crate::ledger::{Ledger, Reservation, constraints, top_workload};
+use crate::policy::PodView;
 use crate::units::{Mib, Share};
 use crate::workload::controller_of;
 use crate::workload::pod::{Pod, PodSpec};
@@ -42,13 +43,7 @@ pub(super) fn judge(
     let Subject { question, .. } = subject;
     let pod = &question.workload.pod;
     let spec = constraints(pod);
-    let survey = Survey::of(
-        ledger,
-        demand,
-        &spec,
-        &question.namespace_labels,
-        &pod.metadata.labels,
-    );
+    let survey = Survey::of(ledger, demand, &spec, &question.namespace_labels, pod);
     let policy = survey.policy().clone();
     let mut verdict = Verdict::of(&policy);
     verdict.findings.extend(
@@ -131,7 +126,7 @@ pub(super) fn judge(
     verdict.placement.extend(by_claims.placement);
     // A pod that only devices of its own can take needs no reservation: the scheduler counts those.
     if !question.dry_run && (shared_place || by_claims.is_named || is_update && raised) {
-        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves));
+        verdict.reservation = Some(reservation(question, demand, spec.clone(), place, moves, ledger));
     }
     if may_deny {
         // What is tried is tried against slots alone; what answers claims was found with them.
@@ -209,6 +204,7 @@ pub(super) fn reservation(
     constraints: Arc<PodSpec>,
     place: Option<Arc<str>>,
     moves: Vec<(Arc<str>, Arc<str>)>,
+    ledger: &Ledger,
 ) -> Reservation {
     let pod = &question.workload.pod;
     Reservation {
@@ -216,6 +212,7 @@ pub(super) fn reservation(
         namespace: question.workload.object.namespace.clone(),
         name: name_of(pod),
         labels: pod.metadata.labels.clone(),
+        facts: ledger.policies().facts(pod),
         workload: top_workload(pod),
         controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
         demand: demand.clone().without_loads(),
@@ -331,10 +328,10 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
     if newly_unreadable(std::iter::once(old), std::iter::once(new)) {
         return true;
     }
-    let labels = &question.workload.pod.metadata.labels;
+    let pod = || PodView::from(&question.workload.pod);
     ledger.nodes.classes().any(|(_, class)| {
-        let before = ledger.weigh(old, &question.namespace_labels, labels, class);
-        let after = ledger.weigh(new, &question.namespace_labels, labels, class);
+        let before = ledger.weigh(old, &question.namespace_labels, pod(), class);
+        let after = ledger.weigh(new, &question.namespace_labels, pod(), class);
         let more = before
             .standings
             .iter()

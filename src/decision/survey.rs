@@ -5,16 +5,16 @@ use std::sync::Arc;
 
 use super::clients;
 use crate::demand::Demand;
-use crate::demand::weigh::{Weighed, fit};
+use crate::demand::weigh::{Weighed, fit, under};
 use crate::device::{DeviceKind, FactNote, Pool};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short};
 use crate::ledger::Ledger;
 use crate::ledger::nodes::Class;
 use crate::ledger::search::Ask;
 use crate::placement::candidates::{Fit, node_matches};
-use crate::policy::{Mode, Policy, PolicyRef};
+use crate::policy::{Mode, Policy, PolicyRef, expression};
 use crate::units::{Mib, Share};
-use crate::workload::pod::PodSpec;
+use crate::workload::pod::{Pod, PodSpec};
 
 pub(super) mod growth;
 mod holding;
@@ -31,6 +31,8 @@ pub(super) struct Candidate<'a> {
     pub(super) policy: PolicyRef,
     /// Some of the nodes that match.
     pub(super) names: Vec<Arc<str>>,
+    /// Why the policy's expression fails here, where it applies because of that.
+    failed: Option<String>,
     /// What the first of them leaves open.
     notes: &'a [FactNote],
 }
@@ -78,11 +80,11 @@ impl<'a> Survey<'a> {
         demand: &Demand,
         spec: &PodSpec,
         namespace_labels: &BTreeMap<String, String>,
-        pod_labels: &BTreeMap<String, String>,
+        pod: &Pod,
     ) -> Self {
         let policies = ledger.policies();
         let mut survey = Self {
-            base: policies.for_pod(namespace_labels, pod_labels, None),
+            base: policies.for_pod(namespace_labels, pod, None),
             accepting: Vec::new(),
             refusing: Vec::new(),
             elsewhere: Vec::new(),
@@ -100,7 +102,7 @@ impl<'a> Survey<'a> {
                 continue;
             }
             offered = true;
-            let weighed = ledger.weigh(demand, namespace_labels, pod_labels, class);
+            let weighed = ledger.weigh(demand, namespace_labels, pod.into(), class);
             let enough = class
                 .pools
                 .iter()
@@ -120,13 +122,15 @@ impl<'a> Survey<'a> {
             if is_elsewhere {
                 names.extend(class.members.iter().take(MOST_NAMED + 1).cloned());
             }
-            let policy = policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
+            let (policy, failed) = policies.for_pod_told(namespace_labels, pod, Some(class.view()));
             let first = names.first().and_then(|name| ledger.nodes.get(name));
             let notes = first.map_or(&[][..], |entry| &entry.node.notes);
             let candidate = Candidate {
                 index,
                 class,
                 weighed,
+                // Where no node takes part, it is told with the demand.
+                failed: failed.filter(|_| policy.matches.needs_node()),
                 policy,
                 names,
                 notes,
@@ -291,7 +295,28 @@ impl<'a> Survey<'a> {
             findings.extend(excluded(&self.refusing));
             findings.extend(self.facts(demand));
         }
+        findings.extend(self.failed_expressions());
         findings
+    }
+
+    /// Expressions that fail on kinds of nodes. A pod that another kind takes under a policy that can be told is warned.
+    fn failed_expressions(&self) -> Vec<Finding> {
+        let kinds = || self.accepting.iter().chain(&self.refusing);
+        let only_remark = self.accepting.iter().any(|kind| kind.failed.is_none());
+        let mut told = BTreeMap::new();
+        for kind in kinds() {
+            let Some(why) = &kind.failed else { continue };
+            told.entry(kind.policy.name.as_str()).or_insert_with(|| {
+                let finding = under(&kind.policy, expression::failure(&kind.policy, why));
+                let severity = if only_remark {
+                    finding.severity.min(Severity::Warning)
+                } else {
+                    finding.severity
+                };
+                finding.with_severity(severity)
+            });
+        }
+        told.into_values().collect()
     }
 
     fn too_small(&self, demand: &Demand) -> Finding {
@@ -339,7 +364,7 @@ impl<'a> Survey<'a> {
 
     /// What no node can give now is a remark where an autoscaler may add other nodes.
     fn growing(&self, finding: Finding) -> Finding {
-        let finding = crate::demand::weigh::under(&self.base, finding);
+        let finding = under(&self.base, finding);
         if self.base.growth.is_empty() {
             return finding;
         }
@@ -360,7 +385,7 @@ impl<'a> Survey<'a> {
             let Some(name) = kind.names.first() else { continue };
             let mut tell = |message: String| {
                 let finding = Finding::new(Code::Vg704, path.clone(), message);
-                findings.push(crate::demand::weigh::under(&kind.policy, finding));
+                findings.push(under(&kind.policy, finding));
             };
             let mut asked = kind.class.pools.iter().zip(&kind.weighed.standings);
             let lacks_size = asked.any(|(pool, standing)| standing.slots > 0 && lacks_size(pool));

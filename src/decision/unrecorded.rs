@@ -14,10 +14,9 @@ const LONGEST_REASON: usize = 90;
 #[must_use]
 pub fn unrecorded(prepared: &Prepared, ledger: &Ledger, node: &str, why: &str) -> Verdict {
     let question = prepared.question();
-    let labels = &question.workload.pod.metadata.labels;
     let policy = ledger
         .policies()
-        .for_pod(&question.namespace_labels, labels, None);
+        .for_pod(&question.namespace_labels, &question.workload.pod, None);
     let on = if node.is_empty() {
         String::new()
     } else {

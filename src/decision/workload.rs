@@ -70,8 +70,8 @@ impl<'a> Part<'a> {
     ) -> Self {
         let workload = &set.question.workload;
         let spec = constraints(&workload.pod);
-        let labels = &workload.pod.metadata.labels;
-        let survey = Survey::of(ledger, set.demand, &spec, &set.question.namespace_labels, labels);
+        let namespace_labels = &set.question.namespace_labels;
+        let survey = Survey::of(ledger, set.demand, &spec, namespace_labels, &workload.pod);
         let policy = survey.policy().clone();
         let of_demand = set.demand.findings.iter().cloned();
         let mut findings: Vec<Finding> = of_demand

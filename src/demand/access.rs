@@ -195,7 +195,7 @@ impl Asker<'_> {
             return None;
         }
         let labels = &self.pod.metadata.labels;
-        let rules = self.policies.access(self.namespace_labels, labels);
+        let rules = self.policies.access(self.namespace_labels, self.pod);
         let variable = self.variable(placed);
         let closed = matches!(&variable, Some(Ok((value, _))) if NO_DEVICE.contains(&value.trim()));
         let mut reach = Vec::new();
@@ -233,7 +233,7 @@ impl Asker<'_> {
             (false, true) => parts,
             (false, false) => self.unknown_program(placed, &reach, rules),
         };
-        let policy = self.policies.for_pod(self.namespace_labels, labels, None);
+        let policy = self.policies.for_pod(self.namespace_labels, self.pod, None);
         // An engine that is shut out still asks for no GPU (VG504).
         let may_be_shut_out = engine.is_none() || policy.severity(Code::Vg504) < Severity::Error;
         let mut access = Access {
@@ -289,9 +289,8 @@ impl Asker<'_> {
     /// The engines that a container starts, with what they take.
     fn parts(&self, placed: Placed<'_>) -> Vec<Part> {
         let pod = self.pod;
-        let labels = &pod.metadata.labels;
-        let rules = self.policies.engine_rules(self.namespace_labels, labels);
-        let models = self.policies.models(self.namespace_labels, labels);
+        let rules = self.policies.engine_rules(self.namespace_labels, pod);
+        let models = self.policies.models(self.namespace_labels, pod);
         let readings = engine::read(pod, placed, self.sources, rules);
         let parts = readings.iter().filter_map(|reading| {
             let is_estimated = reading.memory.kind == engine::MemoryKind::Estimated;

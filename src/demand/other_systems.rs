@@ -137,7 +137,7 @@ pub(crate) fn trusted<'p>(
     namespace_labels: &BTreeMap<String, String>,
     policies: &'p PolicySet,
 ) -> &'p BTreeSet<SharingSystem> {
-    policies.trusted_systems(namespace_labels, &pod.metadata.labels)
+    policies.trusted_systems(namespace_labels, pod)
 }
 
 /// What one container is bounded by, and what is to be told of its words.

@@ -231,7 +231,7 @@ impl Ledger {
         device: &DevicePolicy,
     ) -> OnEach {
         let labels = self.namespace_labels(&of.holder.namespace);
-        let pod = self.policies().for_pod(&labels, &of.holder.labels, None);
+        let pod = self.policies().for_pod(&labels, of.holder.view(), None);
         let rules = Rules {
             pod: &pod,
             device,

@@ -7,6 +7,7 @@ use super::Moment;
 use super::observed::Observed;
 use crate::demand::{ClaimRef, Demand, Standing, Use};
 use crate::dra::resolve::Source;
+use crate::policy::{PodFacts, PodView};
 use crate::workload::pod::{Pod, PodSpec};
 
 /// A pod that holds, or will hold, slots and memory.
@@ -16,6 +17,8 @@ pub(crate) struct Holder {
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
     pub(crate) labels: BTreeMap<String, String>,
+    /// What expressions of policies ask of it beside; kept while there are any.
+    pub(crate) facts: Option<Arc<PodFacts>>,
     /// Top workload of the pod, as kind and name.
     pub(crate) workload: Option<(Arc<str>, Arc<str>)>,
     /// UID of the managing controller.
@@ -59,6 +62,11 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
+    /// As policies select it.
+    pub(crate) fn view(&self) -> PodView<'_> {
+        PodView::kept(&self.labels, self.facts.as_deref())
+    }
+
     /// Containers that use claims: by their own entries, or because the scheduler made a claim for their slots.
     pub(crate) fn uses(&self) -> impl Iterator<Item = &Use> {
         self.demand.uses.iter().chain(&self.granted)

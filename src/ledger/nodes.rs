@@ -8,7 +8,7 @@ use std::sync::Arc;
 use super::room::{self, Load};
 use crate::demand::Standing;
 use crate::device::{Advertised, GpuNode, Pool};
-use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
+use crate::policy::{DevicePolicy, NodeView, PolicyRef, PolicySet, Signature};
 use crate::units::Share;
 
 /// A node and what is accounted on it.
@@ -36,8 +36,8 @@ pub(crate) struct Class {
     pub(crate) pools: Vec<Pool>,
     /// Policy of the devices.
     pub(crate) device_policy: PolicyRef,
-    /// Which policies with a node selector match.
-    signature: Vec<bool>,
+    /// What policies see of the labels.
+    signature: Signature,
     /// Labels of the node that made the class: they stand for all in the choice of a pod's policy.
     pub(crate) labels: BTreeMap<String, String>,
     /// By pool: nodes in order of their room.
@@ -46,6 +46,11 @@ pub(crate) struct Class {
 }
 
 impl Class {
+    /// As policies select it.
+    pub(crate) fn view(&self) -> NodeView<'_> {
+        NodeView::new(&self.labels, &self.pools)
+    }
+
     /// The pools of this kind that offer a resource.
     pub(crate) fn pool_index(&self, resource: &str) -> Option<usize> {
         self.pools.iter().position(|pool| &*pool.resource == resource)

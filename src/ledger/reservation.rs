@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::holder::{self, Holder};
 use super::{Ledger, Moment};
 use crate::demand::Demand;
+use crate::policy::PodFacts;
 use crate::workload::pod::PodSpec;
 
 /// What an admitted pod will hold until it is seen.
@@ -23,6 +24,8 @@ pub struct Reservation {
     /// Name of the pod.
     pub name: String,
     pub(crate) labels: BTreeMap<String, String>,
+    /// What expressions of policies ask of it beside its labels.
+    pub(crate) facts: Option<Arc<PodFacts>>,
     pub(crate) workload: Option<(Arc<str>, Arc<str>)>,
     pub(crate) controller: Option<Arc<str>>,
     pub(crate) demand: Arc<Demand>,
@@ -97,6 +100,7 @@ impl Ledger {
             namespace: Arc::from(reservation.namespace.as_str()),
             name: Arc::from(reservation.name.as_str()),
             labels: reservation.labels,
+            facts: reservation.facts,
             workload: reservation.workload,
             controller: reservation.controller,
             claims: holder::claims(&reservation.demand, &BTreeMap::new(), &[]),

@@ -8,7 +8,7 @@ use super::spec::{
     MigProfiles, Spec, Tenants,
 };
 use super::tree::Step;
-use super::{ConfigMapName, UnknownRule};
+use super::{ConfigMapName, Expression, UnknownRule};
 use crate::engine::Engine;
 use crate::mig::ProfileName;
 
@@ -225,6 +225,9 @@ fn check_match(matches: &Match, has_device: bool, complaints: &mut Complaints<'_
         if let Some(selector) = selector {
             check_selector(selector, &key(&at("spec.match"), name), complaints);
         }
+    }
+    if let Some(Err(wrong)) = matches.expression.as_deref().map(Expression::compile) {
+        complaints.add(&at("spec.match.expression"), wrong.to_string());
     }
     let beside: Vec<&str> = [
         ("namespaces", matches.namespaces.is_some()),

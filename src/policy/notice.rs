@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::Enforcement;
 use super::check::at;
 use super::spec::{GpuSharingPolicy, LookUp, OtherSharingRule, Spec, Trust};
 use super::tree::Tree;
+use super::{Enforcement, Expression};
 
 /// A field of a policy that was accepted and does not do all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,35 +67,40 @@ fn later_because(field: &'static str, differs: bool, why: &str, fields: &mut Fie
 
 fn matches(spec: &Spec, fields: &mut Fields) {
     let Some(matches) = &spec.matches else { return };
-    later_because(
-        "spec.match.expression",
-        matches.expression.is_some(),
-        "expressions are not evaluated, and until they are this policy applies to nothing",
-        fields,
-    );
-    if matches.nodes.is_some() {
-        let why = "without effect beside match.nodes: invocations are read before any node is considered";
+    let by_expression = matches
+        .expression
+        .as_deref()
+        .and_then(|source| Expression::compile(source).ok())
+        .is_some_and(|expression| expression.needs_node());
+    if matches.nodes.is_some() || by_expression {
+        let beside = if by_expression {
+            "an expression that asks for node or gpu"
+        } else {
+            "match.nodes"
+        };
+        let why =
+            &format!("without effect beside {beside}: invocations are read before any node is considered");
         if spec.engines.as_ref().is_some_and(|engines| !engines.is_empty()) {
-            fields.push(("spec.engines", why.to_owned()));
+            fields.push(("spec.engines", why.clone()));
         }
         if spec.models.as_ref().is_some_and(|models| !models.is_empty()) {
-            fields.push(("spec.models", why.to_owned()));
+            fields.push(("spec.models", why.clone()));
         }
         if spec.access.is_some() {
-            fields.push(("spec.access", why.to_owned()));
+            fields.push(("spec.access", why.clone()));
         }
         let trusted = spec.other_sharing.as_ref().is_some_and(|others| {
             [others.hami, others.kai, others.volcano].contains(&Some(OtherSharingRule::Trust))
         });
         if trusted {
-            fields.push(("spec.otherSharing", why.to_owned()));
+            fields.push(("spec.otherSharing", why.clone()));
         }
         if spec
             .sources
             .as_ref()
             .is_some_and(|sources| sources.config_maps == Some(LookUp::Never))
         {
-            fields.push(("spec.sources.configMaps", why.to_owned()));
+            fields.push(("spec.sources.configMaps", why.clone()));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! From a document to a [`Policy`]: what the document leaves out comes from the built-in default.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::spec::{
     Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
@@ -8,9 +9,10 @@ use super::spec::{
 };
 use super::value::{CodeName, MibCount};
 use super::{
-    AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt, Matches,
-    Messages, MissingFacts, Mode, MpsMemoryLimit, MpsRules, Overheads, OwnModels, OwnProducts, PerSlot,
-    Policy, Reserve, Selector, SharingSystem, Tenancy, ThreadPercentage, UnknownRule, UnknownRules,
+    AccessPolicy, AccessRule, AllowedProfiles, DefaultFraction, DevicePolicy, Enforcement, Exempt,
+    Expression, Matches, Messages, MissingFacts, Mode, MpsMemoryLimit, MpsRules, Overheads, OwnModels,
+    OwnProducts, PerSlot, Policy, Reserve, Selector, SharingSystem, Tenancy, ThreadPercentage, UnknownRule,
+    UnknownRules,
 };
 use crate::engine::ImageRule;
 use crate::finding::{Code, Severity};
@@ -107,7 +109,11 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
             pods: matches.pods.map(selector),
             // A selector that asks for nothing needs no node to be known.
             nodes: matches.nodes.map(selector).filter(|nodes| !nodes.is_empty()),
-            expression: matches.expression,
+            // A text that is no expression was complained about.
+            expression: matches
+                .expression
+                .and_then(|source| Expression::compile(&source).ok())
+                .map(Arc::new),
         };
     }
     set(&mut policy.priority, spec.priority);

@@ -1,7 +1,9 @@
 //! For which pods and devices a policy applies.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use super::expression::{Expression, NodeView, Outcome, PodView};
 use crate::workload::pod::Requirement;
 
 /// A Kubernetes label selector: all of it must match; an empty one matches everything.
@@ -54,31 +56,40 @@ pub struct Matches {
     pub pods: Option<Selector>,
     /// Labels of the node.
     pub nodes: Option<Selector>,
-    /// A CEL expression. Expressions are not evaluated yet: a policy that has one applies to nothing, because applying
-    /// it without would apply it to more than its author meant.
-    pub expression: Option<String>,
+    /// A condition in CEL.
+    pub expression: Option<Arc<Expression>>,
 }
 
 impl Matches {
-    /// Whether the policy applies to a pod. Without a node, a policy that selects nodes does not.
+    /// Whether the policy applies to a pod. Without a node, a policy that selects nodes does not. Selectors come first: an
+    /// expression is asked only where they match.
     #[must_use]
-    pub fn pod(
+    pub(crate) fn pod(
         &self,
         namespace_labels: &BTreeMap<String, String>,
-        pod_labels: &BTreeMap<String, String>,
-        node_labels: Option<&BTreeMap<String, String>>,
-    ) -> bool {
+        pod: PodView<'_>,
+        node: Option<NodeView<'_>>,
+    ) -> Outcome {
         let all = |selector: &Option<Selector>, labels: &BTreeMap<String, String>| {
             selector.as_ref().is_none_or(|selector| selector.matches(labels))
         };
-        let node = self
+        let is_node = self
             .nodes
             .as_ref()
-            .is_none_or(|nodes| node_labels.is_some_and(|labels| nodes.matches(labels)));
-        self.expression.is_none()
-            && all(&self.namespaces, namespace_labels)
-            && all(&self.pods, pod_labels)
-            && node
+            .is_none_or(|nodes| node.is_some_and(|node| nodes.matches(node.labels)));
+        if !(is_node && all(&self.namespaces, namespace_labels) && all(&self.pods, pod.labels)) {
+            return Outcome::No;
+        }
+        match &self.expression {
+            Some(expression) => expression.of(namespace_labels, pod, node),
+            None => Outcome::Yes,
+        }
+    }
+
+    /// Whether the policy can apply only where a node is given.
+    #[must_use]
+    pub fn needs_node(&self) -> bool {
+        self.nodes.is_some() || self.expression.as_ref().is_some_and(|cel| cel.needs_node())
     }
 
     /// Whether the policy speaks for the devices of a node: it selects by nodes alone, and they match.

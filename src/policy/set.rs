@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
 
 use super::error::{PolicyError, PolicyErrors};
+use super::expression::{NodeView, Outcome, PodFacts, PodView};
 use super::file::{self, Document};
 use super::{AccessPolicy, OwnModels, Policy, PolicyRef, SharingSystem};
 use crate::engine::ImageRule;
+use crate::workload::pod::Pod;
 
 /// Labels by key.
 type Labels = BTreeMap<String, String>;
@@ -20,6 +22,15 @@ pub struct PolicySet {
 }
 
 static BUILT_IN: LazyLock<PolicyRef> = LazyLock::new(|| Arc::new(file::built_in()));
+
+/// What the policies in force see of a node's labels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Signature {
+    /// Whether each node selector matches.
+    selected: Vec<bool>,
+    /// The values of labels that expressions ask for.
+    asked: Vec<Option<String>>,
+}
 
 impl Default for PolicySet {
     fn default() -> Self {
@@ -77,23 +88,56 @@ impl PolicySet {
         ))
     }
 
-    /// The policy of a pod: the first whose selectors all match. `node_labels` are those of the node that the pod would
-    /// stand on; where there is none yet, policies that select nodes do not match.
+    /// The policy of a pod: the first whose selectors all match and whose expression does not deny it. `node` is that on
+    /// which the pod would stand; where there is none yet, policies that select nodes do not match.
     #[must_use]
-    pub fn for_pod(
+    pub fn for_pod<'a>(
         &self,
         namespace_labels: &Labels,
-        pod_labels: &Labels,
-        node_labels: Option<&Labels>,
+        pod: impl Into<PodView<'a>>,
+        node: Option<NodeView<'_>>,
     ) -> PolicyRef {
-        Arc::clone(self.of_pod(namespace_labels, pod_labels, node_labels))
+        Arc::clone(self.of_pod(namespace_labels, pod.into(), node).0)
     }
 
-    fn of_pod(&self, namespace: &Labels, pod: &Labels, node: Option<&Labels>) -> &PolicyRef {
-        self.policies
+    /// The same, and why its expression fails where it applies only because of that.
+    #[must_use]
+    pub(crate) fn for_pod_told<'a>(
+        &self,
+        namespace_labels: &Labels,
+        pod: impl Into<PodView<'a>>,
+        node: Option<NodeView<'_>>,
+    ) -> (PolicyRef, Option<String>) {
+        let (policy, why) = self.of_pod(namespace_labels, pod.into(), node);
+        (Arc::clone(policy), why)
+    }
+
+    fn of_pod(
+        &self,
+        namespace: &Labels,
+        pod: PodView<'_>,
+        node: Option<NodeView<'_>>,
+    ) -> (&PolicyRef, Option<String>) {
+        for policy in &self.policies {
+            match policy.matches.pod(namespace, pod, node) {
+                Outcome::No => {}
+                Outcome::Yes => return (policy, None),
+                Outcome::Failed(why) => return (policy, Some(why)),
+            }
+        }
+        (&self.built_in, None)
+    }
+
+    /// What has to be kept of a pod beside its labels, to find its policy later on; `None` where no expression asks for it.
+    #[must_use]
+    pub(crate) fn facts(&self, pod: &Pod) -> Option<Arc<PodFacts>> {
+        let mut asked = self
+            .policies
             .iter()
-            .find(|policy| policy.matches.pod(namespace, pod, node))
-            .unwrap_or(&self.built_in)
+            .filter_map(|policy| policy.matches.expression.as_ref());
+        asked
+            .any(|expression| expression.needs_facts())
+            .then(|| Arc::new(PodFacts::of(pod)))
     }
 
     /// The policy of the devices of a node: the first of those that select by nodes alone.
@@ -109,21 +153,21 @@ impl PolicySet {
     /// The platform's own images, as the policy of the pod names them. Invocations are read before any node is
     /// considered, so policies that select nodes have no part in this.
     #[must_use]
-    pub fn engine_rules(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &[ImageRule] {
-        &self.of_pod(namespace_labels, pod_labels, None).engines
+    pub fn engine_rules<'a>(&self, namespace_labels: &Labels, pod: impl Into<PodView<'a>>) -> &[ImageRule] {
+        &self.of_pod(namespace_labels, pod.into(), None).0.engines
     }
 
     /// The models that the policy of the pod states. Which model a container loads is read before any node is considered,
     /// as its invocation is.
     #[must_use]
-    pub fn models(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &OwnModels {
-        &self.of_pod(namespace_labels, pod_labels, None).models
+    pub fn models<'a>(&self, namespace_labels: &Labels, pod: impl Into<PodView<'a>>) -> &OwnModels {
+        &self.of_pod(namespace_labels, pod.into(), None).0.models
     }
 
     /// What the policy of the pod says of access without a request; read before any node is considered.
     #[must_use]
-    pub fn access(&self, namespace_labels: &Labels, pod_labels: &Labels) -> &AccessPolicy {
-        &self.of_pod(namespace_labels, pod_labels, None).access
+    pub fn access<'a>(&self, namespace_labels: &Labels, pod: impl Into<PodView<'a>>) -> &AccessPolicy {
+        &self.of_pod(namespace_labels, pod.into(), None).0.access
     }
 
     /// Whether a node advertises memory: whether some pod there could be under a policy by which kube-scheduler counts it.
@@ -135,7 +179,7 @@ impl PolicySet {
                 .nodes
                 .as_ref()
                 .is_none_or(|nodes| nodes.matches(node_labels));
-            if matches.expression.is_some() || !is_here {
+            if !is_here {
                 continue;
             }
             if policy.counts() {
@@ -160,12 +204,12 @@ impl PolicySet {
     /// The other sharing systems whose amounts count for the pod. Amounts are read before any node is considered, as
     /// invocations are.
     #[must_use]
-    pub fn trusted_systems(
+    pub fn trusted_systems<'a>(
         &self,
         namespace_labels: &Labels,
-        pod_labels: &Labels,
+        pod: impl Into<PodView<'a>>,
     ) -> &BTreeSet<SharingSystem> {
-        &self.of_pod(namespace_labels, pod_labels, None).trusted_systems
+        &self.of_pod(namespace_labels, pod.into(), None).0.trusted_systems
     }
 
     /// Whether any policy trusts any of them.
@@ -177,17 +221,20 @@ impl PolicySet {
     /// Whether the policy of a pod can differ from node to node.
     #[must_use]
     pub fn depends_on_nodes(&self) -> bool {
-        self.policies.iter().any(|policy| policy.matches.nodes.is_some())
+        self.policies.iter().any(|policy| policy.matches.needs_node())
     }
 
-    /// Which policies with a node selector match these labels: nodes with the same answer are treated alike.
+    /// What policies see of a node's labels: nodes with the same answer are treated alike.
     #[must_use]
-    pub(crate) fn node_signature(&self, labels: &Labels) -> Vec<bool> {
-        let selectors = self
-            .policies
-            .iter()
-            .filter_map(|policy| policy.matches.nodes.as_ref());
-        selectors.map(|nodes| nodes.matches(labels)).collect()
+    pub(crate) fn node_signature(&self, labels: &Labels) -> Signature {
+        let matches = || self.policies.iter().map(|policy| &policy.matches);
+        let selectors = matches().filter_map(|matches| matches.nodes.as_ref());
+        let asked = matches().filter_map(|matches| matches.expression.as_ref());
+        let keys: BTreeSet<&str> = asked.flat_map(|expression| expression.node_labels()).collect();
+        Signature {
+            selected: selectors.map(|nodes| nodes.matches(labels)).collect(),
+            asked: keys.into_iter().map(|key| labels.get(key).cloned()).collect(),
+        }
     }
 
     /// The policies in order of precedence, the built-in default last.

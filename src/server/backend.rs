@@ -360,9 +360,8 @@ impl Decider for LedgerDecider {
         if names.is_empty() {
             return NamedConfigMaps::default();
         }
-        let pod_labels = &question.workload.pod.metadata.labels;
         let policies = self.policies.load();
-        let policy = policies.for_pod(&question.namespace_labels, pod_labels, None);
+        let policy = policies.for_pod(&question.namespace_labels, &question.workload.pod, None);
         NamedConfigMaps {
             names,
             allowed: policy.read_config_maps,

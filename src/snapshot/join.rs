@@ -74,7 +74,7 @@ impl Snapshot {
     fn made(&self, pod: &Pod, ledger: &Ledger) -> Option<MadePod> {
         let namespace_labels = self.namespace_labels(&pod.metadata.namespace);
         let policies = ledger.policies();
-        let policy = policies.for_pod(&namespace_labels, &pod.metadata.labels, None);
+        let policy = policies.for_pod(&namespace_labels, pod, None);
         let question = Question {
             operation: Operation::Create,
             workload: Workload::of_pod(pod.clone()),

@@ -179,7 +179,7 @@ impl Reader for PolicyReader {
 
     fn may_read_config_maps(&self, pod: &Pod, namespace_labels: &BTreeMap<String, String>) -> bool {
         self.policies()
-            .for_pod(namespace_labels, &pod.metadata.labels, None)
+            .for_pod(namespace_labels, pod, None)
             .read_config_maps
     }
 }

@@ -101,7 +101,7 @@ impl Full<'_, '_, '_, '_> {
         let messages = &context
             .ledger
             .policies()
-            .for_pod(context.namespace_labels, context.pod_labels, None)
+            .for_pod(context.namespace_labels, context.pod, None)
             .messages;
         let is_known = self.kind.total.is_some();
         finding.holders = company

@@ -20,6 +20,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::ledger::Ledger;
 use crate::policy::PolicyRef;
 use crate::units::Share;
+use crate::workload::pod::Pod;
 
 /// Kinds of devices that are told of at most.
 pub(super) const MOST_KINDS: usize = 64;
@@ -29,7 +30,7 @@ pub(in crate::decision) struct Context<'l> {
     pub(super) ledger: &'l Ledger,
     pub(super) namespace: &'l str,
     pub(super) namespace_labels: &'l BTreeMap<String, String>,
-    pub(super) pod_labels: &'l BTreeMap<String, String>,
+    pub(super) pod: &'l Pod,
     pub(super) own: &'l Own,
     /// Pods that the object makes.
     pub(super) pods: u32,
@@ -55,7 +56,7 @@ impl<'l> Context<'l> {
             ledger,
             namespace: &workload.object.namespace,
             namespace_labels: &question.namespace_labels,
-            pod_labels: &workload.pod.metadata.labels,
+            pod: &workload.pod,
             own,
             pods: workload.replicas.desired.max(1),
             made: ledger
@@ -108,7 +109,7 @@ pub(in crate::decision) fn judge(context: &Context<'_>, demand: &Demand) -> Opti
         return None;
     }
     let policies = context.ledger.policies();
-    let policy = policies.for_pod(context.namespace_labels, context.pod_labels, None);
+    let policy = policies.for_pod(context.namespace_labels, context.pod, None);
     let mut judged = Judged {
         findings: Vec::new(),
         placement: Vec::new(),

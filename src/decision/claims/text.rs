@@ -55,7 +55,7 @@ pub(super) fn sum_of_waiting(
 /// Whose a holder is, as it may be told.
 fn whose(context: &Context<'_>, other: &Claimant<'_>) -> String {
     let policies = context.ledger.policies();
-    let policy = policies.for_pod(context.namespace_labels, context.pod_labels, None);
+    let policy = policies.for_pod(context.namespace_labels, context.pod, None);
     if policy.messages.other_namespaces {
         format!("namespace {}", short(&other.holder.namespace))
     } else {

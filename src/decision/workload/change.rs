@@ -156,8 +156,12 @@ fn reaches_further(before: &[Sized<'_>], now: &[Sized<'_>], ledger: &Ledger) -> 
 /// Whether it takes more of any kind of device.
 fn takes_more(question: &Question, before: &[Sized<'_>], now: &[Sized<'_>], ledger: &Ledger) -> bool {
     let weigh = |set: &Sized<'_>, class: &Class| {
-        let labels = &set.workload.pod.metadata.labels;
-        ledger.weigh(set.demand, &question.namespace_labels, labels, class)
+        ledger.weigh(
+            set.demand,
+            &question.namespace_labels,
+            (&set.workload.pod).into(),
+            class,
+        )
     };
     // Of several templates each may stand elsewhere: what moves from one to the other is then more in its place.
     let several = before.len() > 1 || now.len() > 1;

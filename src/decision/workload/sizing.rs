@@ -299,14 +299,14 @@ impl Sizing<'_> {
     pub(super) fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
         let mut ask = self.ask();
         let Some(before) = before else { return ask };
-        let labels = &self.question.workload.pod.metadata.labels;
+        let pod = &self.question.workload.pod;
         for (index, weighed) in &mut ask.weighed {
             let Some(class) = self.ledger.nodes.class(*index) else {
                 continue;
             };
             let then = self
                 .ledger
-                .weigh(before, &self.question.namespace_labels, labels, class);
+                .weigh(before, &self.question.namespace_labels, pod.into(), class);
             weighed.standings = std::mem::take(&mut weighed.standings)
                 .into_iter()
                 .zip(then.standings)

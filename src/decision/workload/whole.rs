@@ -269,8 +269,8 @@ impl<'a> Whole<'a> {
             .iter()
             .map(|(set, spec)| {
                 let question = set.question;
-                let labels = &question.workload.pod.metadata.labels;
-                Survey::of(self.ledger, set.demand, spec, &question.namespace_labels, labels)
+                let pod = &question.workload.pod;
+                Survey::of(self.ledger, set.demand, spec, &question.namespace_labels, pod)
             })
             .collect();
         let mut outcome = Outcome::Passes;

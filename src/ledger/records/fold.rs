@@ -207,6 +207,7 @@ impl Ledger {
             uid: uid.clone(),
             namespace: Arc::from(entry.namespace.as_str()),
             name: Arc::from(entry.name.as_str()),
+            facts: None,
             labels: BTreeMap::new(),
             workload: workload.map(|(kind, name)| (Arc::from(kind.as_str()), Arc::from(name.as_str()))),
             controller: entry.controller.as_deref().map(Arc::from),

@@ -522,11 +522,37 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:17: spec.otherSharing: without effect beside match.nodes: invocations are read before any node is considered",
         ]
     );
-    let silent = format!("{HEAD}spec: {{match: {{expression: \"true\"}}}}\n");
-    let documents = parse(&silent, "p.yaml").unwrap();
+    let by_node = format!(
+        "{HEAD}spec: {{match: {{expression: \"gpu.devices == 1\"}}, sources: {{configMaps: never}}}}\n"
+    );
+    let documents = parse(&by_node, "p.yaml").unwrap();
     assert_eq!(
         documents[0].notices[0].message,
-        "accepted, without effect yet: expressions are not evaluated, and until they are this policy applies to nothing"
+        "without effect beside an expression that asks for node or gpu: invocations are read before any node is considered"
+    );
+    let plain = format!("{HEAD}spec: {{match: {{expression: \"true\"}}, sources: {{configMaps: never}}}}\n");
+    assert_eq!(parse(&plain, "p.yaml").unwrap()[0].notices, []);
+}
+
+#[test]
+fn an_expression_is_checked_with_the_file() {
+    let text = format!(
+        "{HEAD}spec:\n  match:\n    expression: |\n      true &&\n        pod.label.team == 'x'\n  priority: 1\n"
+    );
+    let errors = parse(&text, "p.yaml").unwrap_err();
+    let line = HEAD.matches('\n').count() + 4;
+    assert_eq!(
+        errors.to_string(),
+        format!(
+            "p.yaml:{line}:7: spec.match.expression: pod has no field label; did you mean labels? (line 2, column 7 of the \
+             expression)"
+        )
+    );
+    let beside = format!("{HEAD}spec: {{match: {{expression: \"true\"}}, device: {{budget: 0.5}}}}\n");
+    let errors = parse(&beside, "p.yaml").unwrap_err();
+    assert!(
+        errors.to_string().contains("stands beside match.expression"),
+        "{errors}"
     );
 }
 

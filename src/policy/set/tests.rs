@@ -17,6 +17,19 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
         .collect()
 }
 
+fn pod(labels: &Labels) -> PodView<'_> {
+    PodView::labelled(labels)
+}
+
+/// A node with these labels and no devices.
+#[allow(
+    clippy::unnecessary_wraps,
+    reason = "every caller has a node that may be missing"
+)]
+fn on(labels: &Labels) -> Option<NodeView<'_>> {
+    Some(NodeView::new(labels, &[]))
+}
+
 fn set_of(specs: &[(&str, &str)]) -> PolicySet {
     let document = |(name, spec): &(&str, &str)| {
         format!(
@@ -110,8 +123,11 @@ fn higher_priority_wins_then_the_name_and_the_built_in_default_is_last() {
         ["top", "zebra", "a", "b", "low", "built-in-default"]
     );
     let none = Labels::new();
-    assert_eq!(set.for_pod(&none, &labels(&[("app", "x")]), None).name, "top");
-    assert_eq!(set.for_pod(&none, &none, None).name, "zebra");
+    assert_eq!(
+        set.for_pod(&none, pod(&labels(&[("app", "x")])), None).name,
+        "top"
+    );
+    assert_eq!(set.for_pod(&none, pod(&none), None).name, "zebra");
     assert_eq!(set.for_device(&none).name, "zebra");
 }
 
@@ -151,7 +167,8 @@ fn devices_follow_policies_that_select_by_nodes_alone() {
         ),
         (
             "cel",
-            "{priority: 99, match: {expression: \"true\"}, mode: shadow}",
+            "{priority: 99, match: {expression: \"pod.labels.app == 'y' || false\", pods: {matchLabels: {cel: here}}}, \
+             mode: shadow}",
         ),
     ]);
     let (team, app, pool) = (
@@ -163,11 +180,62 @@ fn devices_follow_policies_that_select_by_nodes_alone() {
     assert!(set.depends_on_nodes());
     assert_eq!(set.for_device(&pool).name, "pool");
     assert_eq!(set.for_device(&none).name, "built-in-default");
-    assert_eq!(set.for_pod(&team, &none, Some(&pool)).name, "team");
-    assert_eq!(set.for_pod(&team, &none, None).name, "built-in-default");
-    assert_eq!(set.for_pod(&none, &app, Some(&pool)).name, "pods");
-    assert_eq!(set.for_pod(&none, &none, Some(&pool)).name, "pool");
-    assert_eq!(set.for_pod(&none, &none, Some(&none)).name, "built-in-default");
+    assert_eq!(set.for_pod(&team, pod(&none), on(&pool)).name, "team");
+    assert_eq!(set.for_pod(&team, pod(&none), None).name, "built-in-default");
+    assert_eq!(set.for_pod(&none, pod(&app), on(&pool)).name, "pods");
+    assert_eq!(set.for_pod(&none, pod(&none), on(&pool)).name, "pool");
+    assert_eq!(set.for_pod(&none, pod(&none), on(&none)).name, "built-in-default");
+}
+
+#[test]
+fn expressions_select_pods_behind_the_selectors() {
+    let set = set_of(&[
+        (
+            "asked",
+            "{priority: 9, match: {pods: {matchLabels: {app: x}}, expression: \"pod.labels.tier == 'gold'\"}}",
+        ),
+        (
+            "nodes",
+            "{priority: 8, match: {expression: \"node.labels.pool == 'p'\"}}",
+        ),
+    ]);
+    let none = Labels::new();
+    let name = |pairs: &[(&str, &str)], node: Option<&Labels>| {
+        let labels = labels(pairs);
+        let (policy, failed) = set.for_pod_told(&none, pod(&labels), node.and_then(on));
+        (policy.name.clone(), failed)
+    };
+    let applies = |name: &str| (name.to_owned(), None);
+    assert_eq!(name(&[("app", "x"), ("tier", "gold")], None), applies("asked"));
+    assert_eq!(
+        name(&[("app", "x"), ("tier", "iron")], None),
+        applies("built-in-default")
+    );
+    // The selectors come first, so that an expression may build on them.
+    assert_eq!(name(&[("app", "y")], None), applies("built-in-default"));
+    let why = "pod.labels has no \"tier\"; ask \"tier\" in pod.labels first".to_owned();
+    assert_eq!(name(&[("app", "x")], None), ("asked".to_owned(), Some(why)));
+    let (here, there) = (labels(&[("pool", "p")]), labels(&[("pool", "q")]));
+    assert_eq!(name(&[], Some(&here)), applies("nodes"));
+    assert_eq!(name(&[], Some(&there)), applies("built-in-default"));
+    let why = "node.labels has no \"pool\"; ask \"pool\" in node.labels first".to_owned();
+    assert_eq!(name(&[], Some(&none)), ("nodes".to_owned(), Some(why)));
+    assert!(set.depends_on_nodes());
+    // Nodes that differ in what is asked are of different kinds, and those that differ otherwise are not.
+    let other = labels(&[("pool", "p"), ("zone", "z")]);
+    assert_eq!(set.node_signature(&here), set.node_signature(&other));
+    assert_ne!(set.node_signature(&here), set.node_signature(&there));
+    assert_ne!(set.node_signature(&here), set.node_signature(&none));
+    assert_eq!(set.for_device(&here).name, "built-in-default");
+    // Some pod may be under it, so nodes advertise by it.
+    let milder = set_of(&[
+        ("all", "{priority: 1, mode: warn}"),
+        (
+            "few",
+            "{priority: 2, match: {expression: \"pod.namespace == 'a'\"}}",
+        ),
+    ]);
+    assert!(milder.counts_on(&none));
 }
 
 #[test]
@@ -178,8 +246,8 @@ fn engine_rules_are_those_of_the_pods_policy() {
          entrypoint: [vllm, serve], variables: {GPU_MEMORY_UTILIZATION: --gpu-memory-utilization}}]}",
     )]);
     let none = Labels::new();
-    assert!(set.engine_rules(&none, &none).is_empty());
-    let rules = set.engine_rules(&labels(&[("team", "a")]), &none);
+    assert!(set.engine_rules(&none, pod(&none)).is_empty());
+    let rules = set.engine_rules(&labels(&[("team", "a")]), pod(&none));
     assert_eq!(rules.len(), 1);
     assert_eq!(rules[0].engine.as_deref(), Some("vllm"));
     assert_eq!(rules[0].version.as_deref(), Some("0.11.0"));
@@ -196,7 +264,7 @@ fn policies_are_shared_and_not_copied() {
     let none = Labels::new();
     assert!(Arc::ptr_eq(
         &set.for_device(&none),
-        &PolicySet::default().for_pod(&none, &none, None)
+        &PolicySet::default().for_pod(&none, pod(&none), None)
     ));
 }
 
@@ -282,7 +350,7 @@ proptest! {
             .filter(|policy| policy.matches.nodes.as_ref().is_none_or(|nodes| node.as_ref().is_some_and(|node| nodes.matches(node))))
             .max_by_key(|policy| (policy.priority, std::cmp::Reverse(policy.name.clone())))
             .map_or("built-in-default", |policy| policy.name.as_str());
-        prop_assert_eq!(&set.for_pod(&none, &pod, node.as_ref()).name, expected);
+        prop_assert_eq!(&set.for_pod(&none, self::pod(&pod), node.as_ref().and_then(on)).name, expected);
         prop_assert!(set.for_device(node.as_ref().unwrap_or(&none)).matches.by_nodes_alone());
     }
 

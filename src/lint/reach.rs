@@ -151,7 +151,7 @@ impl Reach {
             pods: Demands::of(matches.pods.as_ref()),
             nodes: Demands::of(matches.nodes.as_ref()),
             selects_nodes: matches.nodes.is_some(),
-            expression: matches.expression.as_ref().map(ToString::to_string),
+            expression: matches.expression.as_ref().map(|cel| cel.source().to_owned()),
             of_devices: matches.by_nodes_alone(),
         }
     }

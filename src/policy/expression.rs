@@ -1,6 +1,6 @@
 //! `match.expression`: a condition in CEL over a few facts, checked when the policy is read and bounded when it is asked.
 //!
-//! The expression language is the part of [CEL](https://github.com/google/cel-spec) in which a condition over labels, texts
+//! The `cel` crate parses and evaluates it. What may be said is the part of [CEL](https://github.com/google/cel-spec) in which a condition over labels, texts
 //! and whole numbers can be written. Every name and type is checked at load; what can still fail is a label that is not
 //! there, a field that is absent, arithmetic, and the bound on steps.
 //!
@@ -11,9 +11,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+mod cost;
 mod evaluate;
 mod facts;
-mod lex;
 mod parse;
 mod types;
 
@@ -32,21 +32,32 @@ pub const LONGEST: usize = 4096;
 /// Most parts of an expression: values, operators, calls.
 pub(crate) const MOST_NODES: usize = 512;
 /// Brackets within brackets.
-pub(crate) const DEEPEST: usize = 24;
+pub(crate) const DEEPEST: u16 = 32;
 /// Steps of one evaluation: parts that are evaluated, and 32 bytes of text each.
-pub(crate) const MOST_STEPS: usize = 20_000;
+pub(crate) const MOST_STEPS: u64 = 20_000;
 /// Containers that ask for a GPU of which one expression is asked.
 const MOST_ASKS: usize = 128;
 
 type Labels = BTreeMap<String, String>;
 
-/// A checked expression.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A checked expression. Two are the same where they are written alike.
+#[derive(Clone, Debug)]
 pub struct Expression {
     source: String,
-    root: Node,
+    /// What is evaluated.
+    program: cel::IdedExpr,
+    /// The same, as it was checked.
+    shape: Node,
     reads: Reads,
 }
+
+impl PartialEq for Expression {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+impl Eq for Expression {}
 
 /// What is wrong with an expression, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,14 +153,15 @@ impl Expression {
                 "the expression is empty; leave it out to match everything",
             ));
         }
-        let read = parse::parse(source).and_then(|root| {
-            let reads = types::check(&root)?;
-            Ok((root, reads))
+        let read = parse::parse(source).and_then(|(program, shape)| {
+            let reads = types::check(&shape)?;
+            Ok((program, shape, reads))
         });
-        let (root, reads) = read.map_err(|wrong| wrong.placed(source))?;
+        let (program, shape, reads) = read.map_err(|wrong| wrong.placed(source))?;
         Ok(Self {
             source: source.to_owned(),
-            root,
+            program,
+            shape,
             reads,
         })
     }
@@ -190,8 +202,11 @@ impl Expression {
             node,
             pool: None,
         };
+        if self.reads.facts && facts.is_none() {
+            return self.told(Err(Fault::NotKnown));
+        }
         if !self.reads.asks {
-            return self.told(evaluate(&self.root, scene));
+            return self.told(evaluate(&self.program, &self.shape, scene));
         }
         let Some(facts) = facts.as_deref() else {
             return self.told(Err(Fault::NotKnown));
@@ -213,7 +228,7 @@ impl Expression {
                     continue;
                 }
             }
-            match self.told(evaluate(&self.root, scene)) {
+            match self.told(evaluate(&self.program, &self.shape, scene)) {
                 Outcome::Yes => return Outcome::Yes,
                 Outcome::No => {}
                 outcome @ Outcome::Failed(_) => failed = outcome,

@@ -34,9 +34,11 @@ pub(in crate::cli) fn apply_all(
     for object in objects {
         let item = match object {
             Applied::Object(object) => cluster.apply(object),
-            Applied::Configuration(configuration, old) => Ok(cluster.configure(configuration, old)),
-            Applied::Autoscaler(autoscaler) => {
-                autoscalers.push((judged.len(), autoscaler));
+            Applied::Configuration(configuration, old, origin) => {
+                Ok(cluster.configure(configuration, old, origin))
+            }
+            Applied::Autoscaler(autoscaler, origin) => {
+                autoscalers.push((judged.len(), autoscaler, origin));
                 Ok(None)
             }
         };
@@ -45,9 +47,9 @@ pub(in crate::cli) fn apply_all(
             None
         }));
     }
-    for (at, autoscaler) in autoscalers {
+    for (at, autoscaler, origin) in autoscalers {
         if let Some(item) = judged.get_mut(at) {
-            *item = cluster.scale(autoscaler);
+            *item = cluster.scale(autoscaler, origin);
         }
     }
     let judged = judged.into_iter().flatten();

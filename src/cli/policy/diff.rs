@@ -195,7 +195,7 @@ fn anew(workload: &Workload, snapshot: &Snapshot, ledger: &mut Ledger) -> Option
     snapshot.prioritize(&mut fresh);
     let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
     let policies = Arc::clone(ledger.policies());
-    let policy = policies.for_pod(&namespace_labels, &fresh.pod.metadata.labels, None);
+    let policy = policies.for_pod(&namespace_labels, &fresh.pod, None);
     let question = Question {
         operation: Operation::Create,
         workload: fresh,

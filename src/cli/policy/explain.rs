@@ -9,10 +9,11 @@ use crate::cli::args::{Output, PolicyExplain};
 use crate::cli::state::Applied;
 use crate::cli::{Failure, input, output, state};
 use crate::configuration::{Configuration, NodeLabels};
+use crate::device::Pool;
 use crate::document::API_VERSION;
 use crate::policy::file::{self, Document};
 use crate::policy::written::{self, Written};
-use crate::policy::{Policy, PolicySet};
+use crate::policy::{NodeView, Policy, PolicySet, Signature};
 use crate::snapshot::Snapshot;
 use crate::workload::{ObjectRef, Workload};
 
@@ -196,10 +197,18 @@ fn known(args: &PolicyExplain, snapshot: &Snapshot) -> Result<Vec<Known>, Failur
 struct Group {
     names: Vec<String>,
     labels: Labels,
+    pools: Vec<Pool>,
+}
+
+impl Group {
+    fn view(&self) -> NodeView<'_> {
+        NodeView::new(&self.labels, &self.pools)
+    }
 }
 
 fn groups(known: &[Known], set: &PolicySet, snapshot: &Snapshot) -> Vec<Group> {
-    let mut groups: BTreeMap<Vec<Option<String>>, Group> = BTreeMap::new();
+    let mut groups: Vec<((Vec<Option<String>>, Signature), Group)> = Vec::new();
+    let asks_devices = set.iter().any(|policy| policy.matches.expression.is_some());
     // Every label that a policy asks for, not only whether it matches: reasons name the values.
     let keys: BTreeSet<&str> = known
         .iter()
@@ -211,17 +220,22 @@ fn groups(known: &[Known], set: &PolicySet, snapshot: &Snapshot) -> Vec<Group> {
         .collect();
     for node in snapshot.gpu_nodes(set) {
         let labels = node.metadata.labels;
-        let seen = keys.iter().map(|key| labels.get(*key).cloned()).collect();
-        groups
-            .entry(seen)
-            .or_insert_with(|| Group {
-                names: Vec::new(),
-                labels,
-            })
-            .names
-            .push(node.metadata.name);
+        let values = keys.iter().map(|key| labels.get(*key).cloned()).collect();
+        let seen = (values, set.node_signature(&labels));
+        let is_alike =
+            |(key, group): &((_, _), Group)| *key == seen && (!asks_devices || group.pools == node.pools);
+        if let Some((_, group)) = groups.iter_mut().find(|group| is_alike(group)) {
+            group.names.push(node.metadata.name);
+            continue;
+        }
+        let group = Group {
+            names: vec![node.metadata.name],
+            labels,
+            pools: node.pools,
+        };
+        groups.push((seen, group));
     }
-    groups.into_values().collect()
+    groups.into_iter().map(|(_, group)| group).collect()
 }
 
 fn of_node(node: &NodeLabels, known: &[Known], set: &PolicySet) -> Explained {
@@ -250,9 +264,10 @@ fn of_pods(
     groups: &[Group],
 ) -> Explained {
     let namespace = snapshot.namespace_labels(&workload.object.namespace);
-    let there = |nodes: Vec<String>, labels: Option<&Labels>| {
+    let there = |nodes: Vec<String>, group: Option<&Group>| {
         let pod = &workload.pod.metadata.labels;
-        let policy = set.for_pod(&namespace, pod, labels);
+        let labels = group.map(|group| &group.labels);
+        let policy = set.for_pod(&namespace, &workload.pod, group.map(Group::view));
         There {
             nodes,
             considered: for_pod(known, &policy, &namespace, pod, labels),
@@ -272,7 +287,7 @@ fn of_pods(
             .filter(|name| bound.is_none_or(|bound| bound == *name));
         let names: Vec<String> = names.cloned().collect();
         if !names.is_empty() {
-            places.push(there(names, Some(&group.labels)));
+            places.push(there(names, Some(group)));
         }
     }
     Explained {

@@ -9,7 +9,7 @@ use crate::decision::{Operation, Question, counted};
 use crate::finding::{Code, Finding, Number, Severity, short};
 use crate::ledger::Ledger;
 use crate::placement::newcomer;
-use crate::policy::Selector;
+use crate::policy::{NodeView, Selector};
 use crate::workload::WorkloadKind;
 use crate::workload::pod::PodSpec;
 
@@ -142,9 +142,10 @@ impl Survey<'_> {
         if !newcomer::labelled(pool, spec, &exists) || !self.accepting.iter().any(holds_when_empty) {
             return None;
         }
-        let labels = &question.workload.pod.metadata.labels;
         let policies = ledger.policies();
-        let policy = policies.for_pod(&question.namespace_labels, labels, Some(&pool.labels));
+        // Of nodes that do not exist nothing is known but the labels by which the pool is selected.
+        let node = NodeView::new(&pool.labels, &[]);
+        let policy = policies.for_pod(&question.namespace_labels, &question.workload.pod, Some(node));
         Some(Taken {
             pool,
             is_known: false,

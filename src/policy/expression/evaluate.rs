@@ -1,55 +1,48 @@
-//! What an expression gives, by the rules of CEL: an error on one side of `&&` and `||` does not count where the other
-//! side decides.
+//! What an expression gives. The `cel` crate evaluates it over maps of what is known of a pod; what fails is told in the
+//! words of this documentation.
 
-use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
+use std::sync::{Arc, LazyLock};
+
+use cel::{Context, Env, ExecutionError, IdedExpr, Value};
 
 use super::facts::{Ask, NodeView, PodFacts, profile, sharing};
-use super::parse::{Is, Node, Quantifier};
+use super::cost::{self, Sizes};
+use super::parse::{Is, Node};
 use super::types::Object;
 use super::{Labels, MOST_STEPS};
 use crate::device::Pool;
-
-/// Bytes of text that cost one step.
-const BYTES_PER_STEP: usize = 32;
+use crate::finding::short;
 
 /// Why an expression gives nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// A map lacks a key.
-    NoKey(&'static str, String),
+    /// A map of labels lacks a key.
+    NoKey(String, String),
     /// A field is absent.
-    Absent(Object, &'static str),
+    Absent(String),
     /// What it asks for is not known of the pod at all.
     NotKnown,
-    /// A list has no such item.
-    NoItem(i64),
     /// A number beyond 64 bits.
     Overflow,
     DivisionByZero,
-    /// `int()` of a text that is none.
-    NoNumber(String),
-    /// It takes too long.
+    /// It may take too long.
     Steps,
-    /// Types that the check of the expression lets through no more.
-    Types,
+    /// What else the evaluation tells.
+    Other(String),
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoKey(map, key) => write!(f, "{map} has no {key:?}; ask {key:?} in {map} first"),
-            Self::Absent(object, field) => {
-                let name = object.name();
-                write!(f, "{name}.{field} is absent; ask has({name}.{field}) first")
-            }
+            Self::Absent(field) => write!(f, "{field} is absent; ask has({field}) first"),
             Self::NotKnown => f.write_str("the pod is known by its labels alone"),
-            Self::NoItem(index) => write!(f, "a list has no item {index}"),
             Self::Overflow => f.write_str("a number goes beyond 64 bits"),
             Self::DivisionByZero => f.write_str("a number is divided by 0"),
-            Self::NoNumber(text) => write!(f, "{text:?} is no whole number"),
-            Self::Steps => write!(f, "it takes more than {MOST_STEPS} steps"),
-            Self::Types => f.write_str("values of different types meet"),
+            Self::Steps => write!(f, "it can take more than {MOST_STEPS} steps"),
+            Self::Other(told) => f.write_str(told),
         }
     }
 }
@@ -65,308 +58,155 @@ pub(super) struct Scene<'a> {
     pub(super) pool: Option<&'a Pool>,
 }
 
+/// The functions of CEL, with those for texts that the API server knows as well.
+static FUNCTIONS: LazyLock<Arc<Env>> = LazyLock::new(|| {
+    let mut env = Env::stdlib();
+    // Declared twice by a later release of the crate, the functions would be there all the same.
+    let _ = env.add_extension(cel::extensions::strings);
+    Arc::new(env)
+});
+
 /// Evaluates a checked expression.
-pub(super) fn evaluate(node: &Node, scene: Scene<'_>) -> Result<bool, Fault> {
-    let mut run = Run {
-        scene,
-        steps: 0,
-        variables: Vec::new(),
-    };
-    match run.of(node)? {
-        Value::Bool(value) => Ok(value),
-        _ => Err(Fault::Types),
+pub(super) fn evaluate(program: &IdedExpr, shape: &Node, scene: Scene<'_>) -> Result<bool, Fault> {
+    if cost::steps(shape, scene.sizes()) > MOST_STEPS {
+        return Err(Fault::Steps);
+    }
+    let mut context = Context::with_env(Arc::clone(&FUNCTIONS));
+    for object in Object::ALL {
+        context.add_variable_from_value(object.name(), scene.value(object));
+    }
+    match Value::resolve(program, &context) {
+        Ok(Value::Bool(value)) => Ok(value),
+        Ok(_) => Err(Fault::Other("it gives no condition".to_owned())),
+        Err(error) => Err(scene.fault(shape, &error)),
     }
 }
 
-#[derive(Clone, Debug, PartialEq)]
-enum Value<'a> {
-    Bool(bool),
-    Int(i64),
-    Text(Cow<'a, str>),
-    List(Vec<Value<'a>>),
-    /// Labels, and what they are called.
-    Map(&'static str, &'a Labels),
-    Object(Object),
-}
-
-struct Run<'a> {
-    scene: Scene<'a>,
-    steps: usize,
-    variables: Vec<(&'a str, Value<'a>)>,
-}
-
-impl<'a> Run<'a> {
-    fn step(&mut self, steps: usize) -> Result<(), Fault> {
-        self.steps = self.steps.saturating_add(steps);
-        if self.steps > MOST_STEPS {
-            return Err(Fault::Steps);
+impl Scene<'_> {
+    fn sizes(&self) -> Sizes {
+        let maps = [Some(self.namespace), Some(self.labels), self.node.map(|node| node.labels)];
+        let maps = || maps.iter().flatten();
+        let entries = || maps().flat_map(|map| map.iter());
+        let labels = entries().flat_map(|(key, value)| [key.len(), value.len()]);
+        let facts = self.facts.iter().flat_map(|facts| {
+            [&facts.priority_class, &facts.runtime_class]
+                .into_iter()
+                .flatten()
+                .map(|text| text.len())
+        });
+        let ask = self.ask.iter().flat_map(|ask| {
+            let resource = ask.slots.as_ref().map_or(0, |(resource, _)| resource.len());
+            [ask.container.len(), ask.image.len(), resource]
+        });
+        let product = self.pool.iter().map(|pool| pool.product.len());
+        let longest = labels.chain(facts).chain(ask).chain(product).max();
+        Sizes {
+            text: longest.unwrap_or_default() as u64,
+            keys: maps().map(|map| map.len()).max().unwrap_or_default() as u64,
         }
-        Ok(())
     }
 
-    fn of(&mut self, node: &'a Node) -> Result<Value<'a>, Fault> {
-        self.step(1)?;
+    /// What an expression sees of an object: a field that is absent is left out.
+    fn value(&self, object: Object) -> Value {
+        let text = |text: &str| Value::from(text.to_owned());
+        let whole = |number: u32| Value::from(i64::from(number));
+        let mut fields: HashMap<String, Value> = HashMap::new();
+        let mut put = |field: &str, value: Option<Value>| {
+            if let Some(value) = value {
+                fields.insert(field.to_owned(), value);
+            }
+        };
+        match object {
+            Object::Pod => {
+                put("namespace", self.namespace.get("kubernetes.io/metadata.name").map(|name| text(name)));
+                put("namespaceLabels", Some(map(self.namespace)));
+                put("labels", Some(map(self.labels)));
+                let facts = self.facts;
+                put("priorityClass", facts.and_then(|facts| facts.priority_class.as_deref().map(text)));
+                put("runtimeClass", facts.and_then(|facts| facts.runtime_class.as_deref().map(text)));
+            }
+            Object::Container => {
+                put("name", self.ask.map(|ask| text(&ask.container)));
+                put("image", self.ask.map(|ask| text(&ask.image)));
+            }
+            Object::Request => {
+                let slots = self.ask.and_then(|ask| ask.slots.as_ref());
+                put("resource", slots.map(|(resource, _)| text(resource)));
+                put("count", slots.map(|(_, count)| whole(*count)));
+                put("byClaim", self.ask.map(|ask| Value::Bool(ask.slots.is_none())));
+            }
+            Object::Gpu => {
+                let pool = self.pool;
+                put("product", pool.map(|pool| text(&pool.product)));
+                let total = pool.and_then(|pool| i64::try_from(pool.total?.get()).ok());
+                put("memoryMiB", total.map(Value::from));
+                put("sharing", pool.map(|pool| text(sharing(pool))));
+                put("slotsPerDevice", pool.map(|pool| whole(pool.sharing.slots_per_device())));
+                put("devices", pool.map(|pool| whole(pool.devices)));
+                put("migProfile", pool.and_then(profile).map(text));
+            }
+            Object::Node => put("labels", self.node.map(|node| map(node.labels))),
+        }
+        Value::from(fields)
+    }
+
+    /// What the evaluation tells, in words that name what to ask first.
+    fn fault(&self, shape: &Node, error: &ExecutionError) -> Fault {
+        match error {
+            ExecutionError::NoSuchKey(key) => self
+                .missing(shape, key)
+                .unwrap_or_else(|| Fault::NoKey("the map".to_owned(), short(key))),
+            ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => Fault::DivisionByZero,
+            ExecutionError::Overflow(..) => Fault::Overflow,
+            other => Fault::Other(short(&other.to_string())),
+        }
+    }
+
+    /// The first access by this key to a map or an object that lacks it.
+    fn missing(&self, node: &Node, key: &str) -> Option<Fault> {
         match &node.is {
-            Is::Bool(value) => Ok(Value::Bool(*value)),
-            Is::Int(value) => Ok(Value::Int(*value)),
-            Is::Text(text) => Ok(Value::Text(Cow::Borrowed(text))),
-            Is::List(items) => {
-                let items: Result<_, Fault> = items.iter().map(|item| self.of(item)).collect();
-                items.map(Value::List)
-            }
-            Is::Name(name) => {
-                let variable = self.variables.iter().rev().find(|(known, _)| known == name);
-                match variable {
-                    Some((_, value)) => Ok(value.clone()),
-                    None => Object::named(name).map(Value::Object).ok_or(Fault::Types),
+            Is::Field(of, field, _) if field == key => {
+                if let Some(found) = self.missing(of, key) {
+                    return Some(found);
+                }
+                match &of.is {
+                    Is::Name(object) => Some(Fault::Absent(format!("{object}.{field}"))),
+                    _ => self.lacks(of, key),
                 }
             }
-            Is::Field(of, field, _) => {
-                let of = self.of(of)?;
-                self.field(&of, field)
+            Is::At(of, by) => {
+                let within = self.missing(of, key).or_else(|| self.missing(by, key));
+                within.or_else(|| match &by.is {
+                    Is::Text(text) if text != key => None,
+                    _ => self.lacks(of, key),
+                })
             }
-            Is::Has(of, field) => {
-                let of = self.of(of)?;
-                match self.field(&of, field) {
-                    Ok(_) => Ok(Value::Bool(true)),
-                    Err(Fault::NoKey(..) | Fault::Absent(..)) => Ok(Value::Bool(false)),
-                    Err(fault) => Err(fault),
-                }
-            }
-            Is::At(of, key) => {
-                let (of, key) = (self.of(of)?, self.of(key)?);
-                match (of, key) {
-                    (of @ Value::Map(..), Value::Text(key)) => self.field(&of, &key),
-                    (Value::List(mut items), Value::Int(index)) => {
-                        let position = usize::try_from(index).ok().filter(|index| *index < items.len());
-                        position
-                            .map(|index| items.swap_remove(index))
-                            .ok_or(Fault::NoItem(index))
-                    }
-                    _ => Err(Fault::Types),
-                }
-            }
-            Is::Call(target, name, arguments) => {
-                let target = target.as_deref().map(|target| self.of(target)).transpose()?;
-                let arguments: Result<Vec<_>, Fault> = arguments.iter().map(|node| self.of(node)).collect();
-                self.call(target, name, arguments?)
-            }
-            Is::Macro(quantifier, over, variable, body) => self.quantified(*quantifier, over, variable, body),
-            Is::Not(of) => match self.of(of)? {
-                Value::Bool(value) => Ok(Value::Bool(!value)),
-                _ => Err(Fault::Types),
-            },
-            Is::Minus(of) => match self.of(of)? {
-                Value::Int(value) => value.checked_neg().map(Value::Int).ok_or(Fault::Overflow),
-                _ => Err(Fault::Types),
-            },
-            Is::Binary(operator @ ("&&" | "||"), left, right) => self.joined(operator, left, right),
-            Is::Binary(operator, left, right) => {
-                let (left, right) = (self.of(left)?, self.of(right)?);
-                self.binary(operator, left, right)
-            }
-            Is::Choice(condition, one, other) => match self.of(condition)? {
-                Value::Bool(true) => self.of(one),
-                Value::Bool(false) => self.of(other),
-                _ => Err(Fault::Types),
-            },
+            _ => node.parts().find_map(|part| self.missing(part, key)),
         }
     }
 
-    /// What decides counts, on whichever side it stands.
-    fn joined(&mut self, operator: &str, left: &'a Node, right: &'a Node) -> Result<Value<'a>, Fault> {
-        let decides = operator == "||";
-        let left = self.of(left);
-        if left == Ok(Value::Bool(decides)) {
-            return left;
-        }
-        match (left, self.of(right)) {
-            (_, Ok(Value::Bool(value))) if value == decides => Ok(Value::Bool(value)),
-            (Err(fault), _) | (_, Err(fault)) => Err(fault),
-            (Ok(Value::Bool(_)), Ok(Value::Bool(value))) => Ok(Value::Bool(value)),
-            _ => Err(Fault::Types),
-        }
-    }
-
-    fn field(&self, of: &Value<'a>, field: &str) -> Result<Value<'a>, Fault> {
-        let object = match of {
-            Value::Map(name, map) => {
-                return match map.get(field) {
-                    Some(value) => Ok(Value::Text(Cow::Borrowed(value))),
-                    None => Err(Fault::NoKey(name, crate::finding::short(field))),
-                };
-            }
-            Value::Object(object) => *object,
-            _ => return Err(Fault::Types),
+    /// That a map of labels, by its name, lacks a key.
+    fn lacks(&self, map: &Node, key: &str) -> Option<Fault> {
+        let Is::Field(object, field, _) = &map.is else {
+            return None;
         };
-        let scene = self.scene;
-        let text = |text: &'a str| Value::Text(Cow::Borrowed(text));
-        let facts = || scene.facts.ok_or(Fault::NotKnown);
-        let ask = || scene.ask.ok_or(Fault::NotKnown);
-        let pool = || scene.pool.ok_or(Fault::NotKnown);
-        let found = match (object, field) {
-            (Object::Pod, "namespace") => scene
-                .namespace
-                .get("kubernetes.io/metadata.name")
-                .map(|name| text(name)),
-            (Object::Pod, "namespaceLabels") => Some(Value::Map("pod.namespaceLabels", scene.namespace)),
-            (Object::Pod, "labels") => Some(Value::Map("pod.labels", scene.labels)),
-            (Object::Pod, "priorityClass") => facts()?.priority_class.as_deref().map(text),
-            (Object::Pod, "runtimeClass") => facts()?.runtime_class.as_deref().map(text),
-            (Object::Container, "name") => Some(text(&ask()?.container)),
-            (Object::Container, "image") => Some(text(&ask()?.image)),
-            (Object::Request, "resource") => ask()?.slots.as_ref().map(|(resource, _)| text(resource)),
-            (Object::Request, "count") => ask()?
-                .slots
-                .as_ref()
-                .map(|(_, count)| Value::Int(i64::from(*count))),
-            (Object::Request, "byClaim") => Some(Value::Bool(ask()?.slots.is_none())),
-            (Object::Gpu, "product") => Some(text(&pool()?.product)),
-            (Object::Gpu, "memoryMiB") => {
-                let total = pool()?.total.and_then(|total| i64::try_from(total.get()).ok());
-                total.map(Value::Int)
-            }
-            (Object::Gpu, "sharing") => Some(text(sharing(pool()?))),
-            (Object::Gpu, "slotsPerDevice") => {
-                Some(Value::Int(i64::from(pool()?.sharing.slots_per_device())))
-            }
-            (Object::Gpu, "devices") => Some(Value::Int(i64::from(pool()?.devices))),
-            (Object::Gpu, "migProfile") => profile(pool()?).map(text),
-            (Object::Node, "labels") => scene.node.map(|node| Value::Map("node.labels", node.labels)),
-            _ => return Err(Fault::Types),
+        let Is::Name(object) = &object.is else {
+            return None;
         };
-        let known = object.fields().iter().find(|(name, ..)| *name == field);
-        found.ok_or_else(|| known.map_or(Fault::Types, |(name, ..)| Fault::Absent(object, name)))
-    }
-
-    fn binary(&mut self, operator: &str, left: Value<'a>, right: Value<'a>) -> Result<Value<'a>, Fault> {
-        match (operator, left, right) {
-            ("in", Value::Text(key), Value::Map(_, map)) => Ok(Value::Bool(map.contains_key(&*key))),
-            ("in", item, Value::List(items)) => {
-                let cost = items.iter().map(cost).sum();
-                self.step(cost)?;
-                Ok(Value::Bool(items.contains(&item)))
-            }
-            ("==", left, right) => {
-                self.step(cost(&left))?;
-                Ok(Value::Bool(left == right))
-            }
-            ("!=", left, right) => {
-                self.step(cost(&left))?;
-                Ok(Value::Bool(left != right))
-            }
-            ("<" | "<=" | ">" | ">=", left, right) => {
-                self.step(cost(&left))?;
-                let order = match (&left, &right) {
-                    (Value::Int(one), Value::Int(other)) => one.cmp(other),
-                    (Value::Text(one), Value::Text(other)) => one.cmp(other),
-                    _ => return Err(Fault::Types),
-                };
-                Ok(Value::Bool(match operator {
-                    "<" => order.is_lt(),
-                    "<=" => order.is_le(),
-                    ">" => order.is_gt(),
-                    _ => order.is_ge(),
-                }))
-            }
-            ("+", Value::Text(one), Value::Text(other)) => {
-                self.step((one.len() + other.len()) / BYTES_PER_STEP)?;
-                Ok(Value::Text(Cow::Owned(format!("{one}{other}"))))
-            }
-            ("+", Value::Int(one), Value::Int(other)) => number(one.checked_add(other)),
-            ("-", Value::Int(one), Value::Int(other)) => number(one.checked_sub(other)),
-            ("*", Value::Int(one), Value::Int(other)) => number(one.checked_mul(other)),
-            ("/" | "%", Value::Int(_), Value::Int(0)) => Err(Fault::DivisionByZero),
-            ("/", Value::Int(one), Value::Int(other)) => number(one.checked_div(other)),
-            ("%", Value::Int(one), Value::Int(other)) => number(one.checked_rem(other)),
-            _ => Err(Fault::Types),
-        }
-    }
-
-    fn call(
-        &mut self,
-        target: Option<Value<'a>>,
-        name: &str,
-        arguments: Vec<Value<'a>>,
-    ) -> Result<Value<'a>, Fault> {
-        let mut values = target.into_iter().chain(arguments);
-        let (Some(of), argument) = (values.next(), values.next()) else {
-            return Err(Fault::Types);
-        };
-        self.step(cost(&of))?;
-        match (name, of, argument) {
-            ("startsWith", Value::Text(of), Some(Value::Text(part))) => {
-                Ok(Value::Bool(of.starts_with(&*part)))
-            }
-            ("endsWith", Value::Text(of), Some(Value::Text(part))) => Ok(Value::Bool(of.ends_with(&*part))),
-            ("contains", Value::Text(of), Some(Value::Text(part))) => Ok(Value::Bool(of.contains(&*part))),
-            ("lowerAscii", Value::Text(of), None) => Ok(Value::Text(Cow::Owned(of.to_ascii_lowercase()))),
-            ("upperAscii", Value::Text(of), None) => Ok(Value::Text(Cow::Owned(of.to_ascii_uppercase()))),
-            ("size", Value::Text(of), None) => length(of.chars().count()),
-            ("size", Value::List(of), None) => length(of.len()),
-            ("size", Value::Map(_, of), None) => length(of.len()),
-            ("int", Value::Text(of), None) => of
-                .parse()
-                .map(Value::Int)
-                .map_err(|_| Fault::NoNumber(crate::finding::short(&of))),
-            ("int", of @ Value::Int(_), None) | ("string", of @ Value::Text(_), None) => Ok(of),
-            ("string", Value::Int(of), None) => Ok(Value::Text(Cow::Owned(of.to_string()))),
-            ("string", Value::Bool(of), None) => Ok(Value::Text(Cow::Owned(of.to_string()))),
-            _ => Err(Fault::Types),
-        }
-    }
-
-    fn quantified(
-        &mut self,
-        quantifier: Quantifier,
-        over: &'a Node,
-        variable: &'a str,
-        body: &'a Node,
-    ) -> Result<Value<'a>, Fault> {
-        let items: Vec<Value<'a>> = match self.of(over)? {
-            Value::List(items) => items,
-            Value::Map(_, map) => map.keys().map(|key| Value::Text(Cow::Borrowed(key))).collect(),
-            _ => return Err(Fault::Types),
-        };
-        let mut fault = None;
-        let mut held = 0_usize;
-        for item in items {
-            self.variables.push((variable, item));
-            let holds = self.of(body);
-            self.variables.pop();
-            match (quantifier, holds) {
-                // An end of the budget is never outvoted.
-                (_, Err(Fault::Steps)) => return Err(Fault::Steps),
-                (Quantifier::All, Ok(Value::Bool(false))) => return Ok(Value::Bool(false)),
-                (Quantifier::Exists, Ok(Value::Bool(true))) => return Ok(Value::Bool(true)),
-                (_, Ok(Value::Bool(holds))) => held += usize::from(holds),
-                (Quantifier::ExistsOne, Err(fault)) => return Err(fault),
-                (_, Err(of)) => fault = fault.or(Some(of)),
-                (_, Ok(_)) => return Err(Fault::Types),
-            }
-        }
-        match (fault, quantifier) {
-            (Some(fault), _) => Err(fault),
-            (None, Quantifier::All) => Ok(Value::Bool(true)),
-            (None, Quantifier::Exists) => Ok(Value::Bool(false)),
-            (None, Quantifier::ExistsOne) => Ok(Value::Bool(held == 1)),
-        }
+        let labels = match (object.as_str(), field.as_str()) {
+            ("pod", "labels") => Some(self.labels),
+            ("pod", "namespaceLabels") => Some(self.namespace),
+            ("node", "labels") => self.node.map(|node| node.labels),
+            _ => None,
+        }?;
+        (!labels.contains_key(key)).then(|| Fault::NoKey(format!("{object}.{field}"), short(key)))
     }
 }
 
-fn number<'a>(value: Option<i64>) -> Result<Value<'a>, Fault> {
-    value.map(Value::Int).ok_or(Fault::Overflow)
-}
-
-fn length<'a>(length: usize) -> Result<Value<'a>, Fault> {
-    number(i64::try_from(length).ok())
-}
-
-/// Steps that looking at a value takes.
-fn cost(value: &Value<'_>) -> usize {
-    match value {
-        Value::Text(text) => text.len() / BYTES_PER_STEP,
-        Value::List(items) => items.iter().map(|item| 1 + cost(item)).sum(),
-        Value::Bool(_) | Value::Int(_) | Value::Map(..) | Value::Object(_) => 0,
-    }
+fn map(labels: &Labels) -> Value {
+    let labels: HashMap<String, Value> = labels
+        .iter()
+        .map(|(key, value)| (key.clone(), Value::from(value.clone())))
+        .collect();
+    Value::from(labels)
 }

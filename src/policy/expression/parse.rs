@@ -1,29 +1,12 @@
-//! From words to a tree: the grammar of CEL, as far as an expression of a policy may use it.
+//! From words to a tree. The grammar is that of the `cel` crate; its tree becomes the smaller one of what an expression of a
+//! policy may say, with the place of each part.
 
-use super::lex::{Token, Word, words};
+use cel::common::ast::{CallExpr, ComprehensionExpr, Expr, IdedExpr, LiteralValue, SourceInfo, operators};
+use cel::parser::Parser;
+use cel::{ParseErrors, common::types};
+
 use super::{DEEPEST, MOST_NODES, Wrong};
-
-/// Names that CEL keeps for itself; fields may have them.
-const RESERVED: [&str; 18] = [
-    "as",
-    "break",
-    "const",
-    "continue",
-    "else",
-    "for",
-    "function",
-    "if",
-    "import",
-    "let",
-    "loop",
-    "package",
-    "namespace",
-    "null",
-    "return",
-    "var",
-    "void",
-    "while",
-];
+use crate::finding::short;
 
 /// An expression and where it begins in the source, in bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +40,23 @@ pub(super) enum Is {
     Choice(Box<Node>, Box<Node>, Box<Node>),
 }
 
+impl Node {
+    /// What it is made of.
+    pub(super) fn parts(&self) -> impl Iterator<Item = &Self> {
+        let (single, many): (Vec<&Self>, &[Self]) = match &self.is {
+            Is::Bool(_) | Is::Int(_) | Is::Text(_) | Is::Name(_) => (Vec::new(), &[]),
+            Is::List(items) => (Vec::new(), items),
+            Is::Field(of, ..) | Is::Has(of, _) | Is::Not(of) | Is::Minus(of) => (vec![of], &[]),
+            Is::At(one, other) | Is::Macro(_, one, _, other) | Is::Binary(_, one, other) => {
+                (vec![one, other], &[])
+            }
+            Is::Call(target, _, arguments) => (target.iter().map(AsRef::as_ref).collect(), arguments),
+            Is::Choice(condition, one, other) => (vec![condition, one, other], &[]),
+        };
+        single.into_iter().chain(many)
+    }
+}
+
 /// A macro over the items of a list or the keys of a map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Quantifier {
@@ -65,328 +65,216 @@ pub(super) enum Quantifier {
     ExistsOne,
 }
 
-/// Reads a source.
-pub(super) fn parse(source: &str) -> Result<Node, Wrong> {
-    let mut parser = Parser {
-        words: words(source)?,
-        next: 0,
+/// Operators between two values, as the `cel` crate calls them and as they are written.
+const BINARY: [(&str, &str); 14] = [
+    (operators::LOGICAL_AND, "&&"),
+    (operators::LOGICAL_OR, "||"),
+    (operators::IN, "in"),
+    (operators::EQUALS, "=="),
+    (operators::NOT_EQUALS, "!="),
+    (operators::LESS, "<"),
+    (operators::LESS_EQUALS, "<="),
+    (operators::GREATER, ">"),
+    (operators::GREATER_EQUALS, ">="),
+    (operators::ADD, "+"),
+    (operators::SUBSTRACT, "-"),
+    (operators::MULTIPLY, "*"),
+    (operators::DIVIDE, "/"),
+    (operators::MODULO, "%"),
+];
+
+/// Reads a source: what the `cel` crate evaluates, and what is checked before it may.
+pub(super) fn parse(source: &str) -> Result<(IdedExpr, Node), Wrong> {
+    let parser = Parser::default()
+        .max_recursion_depth(DEEPEST)
+        .error_recovery_limit(1);
+    let (program, places) = parser
+        .parse_with_source_info(source)
+        .map_err(|errors| first(&errors, source))?;
+    let mut reader = Reader {
+        source,
+        places: &places,
         nodes: 0,
         depth: 0,
     };
-    let node = parser.choice()?;
-    match parser.peek() {
-        Token::End => Ok(node),
-        other => Err(Wrong::at(
-            parser.at(),
-            format!(
-                "{} stands behind the end of the expression; is an operator missing?",
-                told(other)
-            ),
-        )),
-    }
+    let node = reader.node(&program)?;
+    Ok((program, node))
 }
 
-fn told(token: &Token) -> String {
-    match token {
-        Token::Name(name) => name.clone(),
-        Token::Int(number) => number.to_string(),
-        Token::Text(_) => "a text".to_owned(),
-        Token::Mark(mark) => (*mark).to_owned(),
-        Token::End => "the end".to_owned(),
-    }
+/// The first of what the parser tells, at its place.
+fn first(errors: &ParseErrors, source: &str) -> Wrong {
+    let Some(error) = errors.errors.first() else {
+        return Wrong::at(0, "is no expression of CEL");
+    };
+    let (line, column) = (
+        usize::try_from(error.pos.0).unwrap_or(1).max(1),
+        usize::try_from(error.pos.1).unwrap_or(1).max(1),
+    );
+    let before: usize = source.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let within = source.get(before..).unwrap_or_default();
+    let at = within
+        .char_indices()
+        .nth(column - 1)
+        .map_or(within.len(), |(at, _)| at);
+    let told = error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg);
+    let told = told.split(" expecting {").next().unwrap_or(told);
+    Wrong::at(before + at, format!("is no expression of CEL: {}", short(told)))
 }
 
-struct Parser {
-    words: Vec<Word>,
-    next: usize,
+struct Reader<'a> {
+    source: &'a str,
+    places: &'a SourceInfo,
     nodes: usize,
-    depth: usize,
+    depth: u16,
 }
 
-impl Parser {
-    fn peek(&self) -> &Token {
-        self.words.get(self.next).map_or(&Token::End, |word| &word.token)
+impl Reader<'_> {
+    /// Where a part begins, in bytes.
+    fn at(&self, id: u64) -> usize {
+        let characters = self.places.offset_for(id).map_or(0, |(start, _)| start);
+        let mut starts = self.source.char_indices().map(|(at, _)| at);
+        usize::try_from(characters)
+            .ok()
+            .and_then(|characters| starts.nth(characters))
+            .unwrap_or(self.source.len())
     }
 
-    fn at(&self) -> usize {
-        self.words
-            .get(self.next)
-            .or(self.words.last())
-            .map_or(0, |word| word.at)
-    }
-
-    fn takes(&mut self, mark: &str) -> bool {
-        let is_next = matches!(self.peek(), Token::Mark(next) if *next == mark);
-        self.next += usize::from(is_next);
-        is_next
-    }
-
-    fn takes_any(&mut self, marks: &[&'static str]) -> Option<&'static str> {
-        marks.iter().copied().find(|mark| self.takes(mark))
-    }
-
-    fn expect(&mut self, mark: &str, behind: &str) -> Result<(), Wrong> {
-        if self.takes(mark) {
-            return Ok(());
-        }
-        Err(Wrong::at(
-            self.at(),
-            format!(
-                "{} stands where {mark} belongs, behind {behind}",
-                told(self.peek())
-            ),
-        ))
-    }
-
-    fn node(&mut self, at: usize, is: Is) -> Result<Node, Wrong> {
+    fn node(&mut self, expr: &IdedExpr) -> Result<Node, Wrong> {
+        let at = self.at(expr.id);
         self.nodes += 1;
         if self.nodes > MOST_NODES {
             return Err(Wrong::at(
-                at,
-                format!("the expression has more than {MOST_NODES} parts; split it over several policies"),
+                0,
+                format!("the expression has more than {MOST_NODES} parts"),
             ));
         }
-        Ok(Node { at, is })
-    }
-
-    fn deeper(&mut self) -> Result<(), Wrong> {
-        self.depth += 1;
-        if self.depth > DEEPEST {
+        if self.depth >= DEEPEST {
             return Err(Wrong::at(
-                self.at(),
+                at,
                 format!("the expression is nested more than {DEEPEST} levels deep"),
             ));
         }
-        Ok(())
-    }
-
-    fn choice(&mut self) -> Result<Node, Wrong> {
-        self.deeper()?;
-        let at = self.at();
-        let condition = self.either()?;
-        let node = if self.takes("?") {
-            let one = self.either()?;
-            self.expect(":", "the first value of ? :")?;
-            let other = self.choice()?;
-            self.node(
-                at,
-                Is::Choice(Box::new(condition), Box::new(one), Box::new(other)),
-            )?
-        } else {
-            condition
-        };
+        self.depth += 1;
+        let node = self.inner(at, expr);
         self.depth -= 1;
-        Ok(node)
+        node
     }
 
-    fn either(&mut self) -> Result<Node, Wrong> {
-        let mut left = self.both()?;
-        while self.takes("||") {
-            let right = self.both()?;
-            left = self.node(left.at, Is::Binary("||", Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
+    /// Where the name of a field stands: the parser notes the dot before it.
+    fn field_at(&self, dot: usize, field: &str) -> usize {
+        let behind = self.source.get(dot..).unwrap_or_default();
+        behind.find(field).map_or(dot, |found| dot + found)
     }
 
-    fn both(&mut self) -> Result<Node, Wrong> {
-        let mut left = self.relation()?;
-        while self.takes("&&") {
-            let right = self.relation()?;
-            left = self.node(left.at, Is::Binary("&&", Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
+    fn boxed(&mut self, expr: &IdedExpr) -> Result<Box<Node>, Wrong> {
+        self.node(expr).map(Box::new)
     }
 
-    fn relation(&mut self) -> Result<Node, Wrong> {
-        let mut left = self.sum()?;
-        loop {
-            let operator = match self.takes_any(&["==", "!=", "<=", ">=", "<", ">"]) {
-                Some(operator) => operator,
-                None if *self.peek() == Token::Name("in".to_owned()) => {
-                    self.next += 1;
-                    "in"
-                }
-                None => return Ok(left),
-            };
-            let right = self.sum()?;
-            left = self.node(left.at, Is::Binary(operator, Box::new(left), Box::new(right)))?;
-        }
+    fn all(&mut self, exprs: &[IdedExpr]) -> Result<Vec<Node>, Wrong> {
+        exprs.iter().map(|expr| self.node(expr)).collect()
     }
 
-    fn sum(&mut self) -> Result<Node, Wrong> {
-        let mut left = self.product()?;
-        while let Some(operator) = self.takes_any(&["+", "-"]) {
-            let right = self.product()?;
-            left = self.node(left.at, Is::Binary(operator, Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
-    }
-
-    fn product(&mut self) -> Result<Node, Wrong> {
-        let mut left = self.unary()?;
-        while let Some(operator) = self.takes_any(&["*", "/", "%"]) {
-            let right = self.unary()?;
-            left = self.node(left.at, Is::Binary(operator, Box::new(left), Box::new(right)))?;
-        }
-        Ok(left)
-    }
-
-    /// `!` or `-`, any number of one of them.
-    fn unary(&mut self) -> Result<Node, Wrong> {
-        let at = self.at();
-        if let (true, Some(Token::Int(number))) = (
-            *self.peek() == Token::Mark("-"),
-            self.words.get(self.next + 1).map(|word| &word.token),
-        ) {
-            let negative = i64::try_from(-i128::from(*number))
-                .map_err(|_| Wrong::at(at, format!("-{number} is below every whole number of 64 bits")))?;
-            self.next += 2;
-            let number = self.node(at, Is::Int(negative))?;
-            return self.behind(number);
-        }
-        let Some(mark) = self.takes_any(&["!", "-"]) else {
-            return self.member();
-        };
-        let mut times = 1_usize;
-        while self.takes(mark) {
-            times += 1;
-        }
-        let mut node = self.member()?;
-        for _ in 0..times {
-            let of = Box::new(node);
-            node = self.node(at, if mark == "!" { Is::Not(of) } else { Is::Minus(of) })?;
-        }
-        Ok(node)
-    }
-
-    fn member(&mut self) -> Result<Node, Wrong> {
-        let node = self.primary()?;
-        self.behind(node)
-    }
-
-    /// Fields, methods and indices behind a value.
-    fn behind(&mut self, mut node: Node) -> Result<Node, Wrong> {
-        loop {
-            if self.takes("[") {
-                let key = self.choice()?;
-                self.expect("]", "the key")?;
-                node = self.node(node.at, Is::At(Box::new(node), Box::new(key)))?;
-            } else if self.takes(".") {
-                let at = self.at();
-                let Token::Name(name) = self.peek().clone() else {
-                    return Err(Wrong::at(
-                        at,
-                        format!("{} stands where a field belongs", told(self.peek())),
-                    ));
-                };
-                self.next += 1;
-                node = if self.takes("(") {
-                    self.method(node, name, at)?
+    fn inner(&mut self, at: usize, expr: &IdedExpr) -> Result<Node, Wrong> {
+        let is = match &expr.expr {
+            Expr::Literal(literal) => literal_of(at, literal)?,
+            Expr::List(list) if list.optional_indices.is_empty() => Is::List(self.all(&list.elements)?),
+            Expr::Ident(name) => Is::Name(name.clone()),
+            Expr::Select(select) => {
+                let of = self.boxed(&select.operand)?;
+                if select.test {
+                    Is::Has(of, select.field.clone())
                 } else {
-                    self.node(node.at, Is::Field(Box::new(node), name, at))?
-                };
-            } else {
-                return Ok(node);
+                    let field = self.field_at(at, &select.field);
+                    Is::Field(of, select.field.clone(), field)
+                }
             }
-        }
+            Expr::Call(call) => return self.call(at, call),
+            Expr::Comprehension(comprehension) => return self.quantified(at, comprehension),
+            Expr::Map(_) | Expr::Struct(_) => {
+                return Err(Wrong::at(at, "maps cannot be written here; compare single values"));
+            }
+            Expr::List(_) | Expr::Unspecified => {
+                return Err(Wrong::at(at, "is nothing that an expression of a policy can say"));
+            }
+        };
+        Ok(Node { at, is })
     }
 
-    fn method(&mut self, target: Node, name: String, at: usize) -> Result<Node, Wrong> {
-        let quantifier = match name.as_str() {
-            "all" => Some(Quantifier::All),
-            "exists" => Some(Quantifier::Exists),
-            "exists_one" => Some(Quantifier::ExistsOne),
+    fn call(&mut self, at: usize, call: &CallExpr) -> Result<Node, Wrong> {
+        let is = match (call.func_name.as_str(), call.args.as_slice()) {
+            (operators::LOGICAL_NOT, [of]) => Is::Not(self.boxed(of)?),
+            (operators::NEGATE, [of]) => Is::Minus(self.boxed(of)?),
+            (operators::INDEX, [of, key]) => {
+                let (of, key) = (self.boxed(of)?, self.boxed(key)?);
+                return Ok(Node {
+                    at: of.at,
+                    is: Is::At(of, key),
+                });
+            }
+            (operators::CONDITIONAL, [condition, one, other]) => {
+                Is::Choice(self.boxed(condition)?, self.boxed(one)?, self.boxed(other)?)
+            }
+            (name, [left, right]) if BINARY.iter().any(|(known, _)| *known == name) => {
+                let written = BINARY.iter().find(|(known, _)| *known == name);
+                let (left, right) = (self.boxed(left)?, self.boxed(right)?);
+                return Ok(Node {
+                    at: left.at,
+                    is: Is::Binary(written.map_or("", |(_, written)| written), left, right),
+                });
+            }
+            (operators::OPT_INDEX | operators::OPT_SELECT, _) => {
+                return Err(Wrong::at(at, "optional values are not known here; ask has() first"));
+            }
+            (name, arguments) => {
+                let target = match &call.target {
+                    Some(target) => Some(self.boxed(target)?),
+                    None => None,
+                };
+                Is::Call(target, name.to_owned(), self.all(arguments)?)
+            }
+        };
+        Ok(Node { at, is })
+    }
+
+    /// The macros of CEL arrive as the loops that they stand for.
+    fn quantified(&mut self, at: usize, of: &ComprehensionExpr) -> Result<Node, Wrong> {
+        let found = match (&of.accu_init.expr, &of.loop_step.expr) {
+            (Expr::Literal(LiteralValue::Boolean(_)), Expr::Call(step)) => match step.args.as_slice() {
+                [_, body] if step.func_name == operators::LOGICAL_AND => Some((Quantifier::All, body)),
+                [_, body] if step.func_name == operators::LOGICAL_OR => Some((Quantifier::Exists, body)),
+                _ => None,
+            },
+            (Expr::Literal(LiteralValue::Int(_)), Expr::Call(step)) => {
+                step.args.first().map(|body| (Quantifier::ExistsOne, body))
+            }
             _ => None,
         };
-        let arguments = self.arguments(")", &name)?;
-        let Some(quantifier) = quantifier else {
-            return self.node(at, Is::Call(Some(Box::new(target)), name, arguments));
+        let Some((quantifier, body)) = found.filter(|_| of.iter_var2.is_none()) else {
+            return Err(Wrong::at(
+                at,
+                "map and filter are not known here; write exists, all or exists_one",
+            ));
         };
-        let mut arguments = arguments.into_iter();
-        match (arguments.next(), arguments.next(), arguments.next()) {
-            (
-                Some(Node {
-                    is: Is::Name(variable),
-                    ..
-                }),
-                Some(body),
-                None,
-            ) => self.node(
-                at,
-                Is::Macro(quantifier, Box::new(target), variable, Box::new(body)),
-            ),
-            _ => Err(Wrong::at(
-                at,
-                format!("{name} takes a variable and a condition, such as {name}(key, key == \"team\")"),
-            )),
-        }
+        let (over, body) = (self.boxed(&of.iter_range)?, self.boxed(body)?);
+        Ok(Node {
+            at,
+            is: Is::Macro(quantifier, over, of.iter_var.clone(), body),
+        })
     }
+}
 
-    fn primary(&mut self) -> Result<Node, Wrong> {
-        let at = self.at();
-        let token = self.peek().clone();
-        self.next += 1;
-        match token {
-            Token::Int(number) => {
-                let number = i64::try_from(number)
-                    .map_err(|_| Wrong::at(at, format!("{number} is above every whole number of 64 bits")))?;
-                self.node(at, Is::Int(number))
-            }
-            Token::Text(text) => self.node(at, Is::Text(text)),
-            Token::Mark("(") => {
-                let node = self.choice()?;
-                self.expect(")", "the expression in brackets")?;
-                Ok(node)
-            }
-            Token::Mark("[") => {
-                let items = self.arguments("]", "the list")?;
-                self.node(at, Is::List(items))
-            }
-            Token::Mark("{") => Err(Wrong::at(
-                at,
-                "maps cannot be written here; compare single values",
-            )),
-            Token::Name(name) if name == "true" || name == "false" => self.node(at, Is::Bool(name == "true")),
-            Token::Name(name) if RESERVED.contains(&name.as_str()) => Err(Wrong::at(
-                at,
-                format!("{name} is a word that CEL keeps for itself"),
-            )),
-            Token::Name(name) if name != "in" => {
-                if !self.takes("(") {
-                    return self.node(at, Is::Name(name));
-                }
-                let arguments = self.arguments(")", &name)?;
-                if name != "has" {
-                    return self.node(at, Is::Call(None, name, arguments));
-                }
-                let mut arguments = arguments.into_iter();
-                match (arguments.next().map(|argument| argument.is), arguments.next()) {
-                    (Some(Is::Field(of, field, _)), None) => self.node(at, Is::Has(of, field)),
-                    _ => Err(Wrong::at(
-                        at,
-                        "has takes one field, such as has(gpu.migProfile); of a key write \"key\" in pod.labels",
-                    )),
-                }
-            }
-            other => Err(Wrong::at(
-                at,
-                format!("{} stands where a value belongs", told(&other)),
-            )),
-        }
-    }
-
-    fn arguments(&mut self, end: &str, behind: &str) -> Result<Vec<Node>, Wrong> {
-        let mut arguments = Vec::new();
-        loop {
-            // CEL takes a comma behind the last item of a list, and none behind the last argument.
-            if (arguments.is_empty() || end == "]") && self.takes(end) {
-                return Ok(arguments);
-            }
-            arguments.push(self.choice()?);
-            if self.takes(end) {
-                return Ok(arguments);
-            }
-            self.expect(",", behind)?;
-        }
-    }
+fn literal_of(at: usize, literal: &LiteralValue) -> Result<Is, Wrong> {
+    let what = match literal {
+        LiteralValue::Boolean(value) => return Ok(Is::Bool(*types::CelBool::inner(value))),
+        LiteralValue::Int(value) => return Ok(Is::Int(*value.inner())),
+        LiteralValue::String(value) => return Ok(Is::Text(value.inner().to_owned())),
+        LiteralValue::Double(_) => "a fraction",
+        LiteralValue::UInt(_) => "an unsigned number",
+        LiteralValue::Bytes(_) => "a string of bytes",
+        LiteralValue::Null => "null",
+    };
+    Err(Wrong::at(
+        at,
+        format!("{what} is written here; an expression sees texts, whole numbers, conditions and lists"),
+    ))
 }

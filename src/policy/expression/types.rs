@@ -55,7 +55,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    const ALL: [Self; 5] = [Self::Pod, Self::Container, Self::Request, Self::Gpu, Self::Node];
+    pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Container, Self::Request, Self::Gpu, Self::Node];
 
     pub(super) const fn name(self) -> &'static str {
         match self {

@@ -9,6 +9,9 @@ use crate::workload::pod::{Metadata, Taint};
 pub mod catalogue;
 pub mod config;
 pub mod inventory;
+mod labels;
+
+pub use labels::{LabelSet, Labels};
 
 /// How the slots of a resource stand to devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -108,8 +111,10 @@ pub struct FactNote {
 /// A node with its GPU pools. A node without any NVIDIA resource has none and is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuNode {
-    /// Name and labels (annotations and owners are dropped).
+    /// Name and identity (all else is dropped).
     pub metadata: Metadata,
+    /// Labels.
+    pub labels: Labels,
     /// Taints.
     pub taints: Vec<Taint>,
     /// Cordoned.

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::demand::weigh::{self, Rules, Weighed};
-use crate::demand::{Demand, Standing, other_systems};
+use crate::demand::{Demand, Standing, identity, other_systems};
 use crate::device::GpuNode;
 use crate::dra::Dra;
-use crate::engine::Sources;
+use crate::engine::{NoSources, Sources};
 use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
@@ -26,6 +26,7 @@ mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
 mod settle;
+mod shared;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
@@ -64,6 +65,8 @@ pub struct Ledger {
     claimants: BTreeMap<claims::Name, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
+    /// What they have in common.
+    shared: shared::Shared,
     order: u64,
 }
 
@@ -87,6 +90,7 @@ impl Ledger {
             dra: Dra::default(),
             claimants: BTreeMap::new(),
             bare: BTreeMap::new(),
+            shared: shared::Shared::default(),
             order: 0,
         }
     }
@@ -101,6 +105,7 @@ impl Ledger {
     /// pods are seen again.
     pub fn set_policies(&mut self, policies: Arc<PolicySet>) {
         self.policies = policies;
+        self.shared.forget_demands();
         let nodes: Vec<GpuNode> = self.nodes.iter().map(|(_, entry)| entry.node.clone()).collect();
         let names: Vec<Arc<str>> = self.nodes.iter().map(|(name, _)| name.clone()).collect();
         let mut guests = Vec::new();
@@ -157,6 +162,7 @@ impl Ledger {
 
     /// The policy of a namespace's pods can be another one now.
     fn weigh_namespace(&mut self, name: &str) {
+        self.shared.forget_demands();
         let pods: Vec<Arc<str>> = self.in_namespace(name).map(|holder| holder.uid.clone()).collect();
         for uid in pods {
             self.account_again(&uid);
@@ -172,7 +178,8 @@ impl Ledger {
     }
 
     /// A node appeared or changed.
-    pub fn set_node(&mut self, node: GpuNode) {
+    pub fn set_node(&mut self, mut node: GpuNode) {
+        node.labels = self.shared.node_labels(node.labels);
         match self.with_slices(node) {
             Ok(node) => self.put_node(node),
             Err(name) => self.take_node(&name),
@@ -252,13 +259,44 @@ impl Ledger {
 
     /// A pod was seen, as the API server has it now. Ends its reservation.
     pub fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
+        self.see(pod, sources, None);
+    }
+
+    /// The same of a pod that names no ConfigMap. The caller vouches that pods of the same `template` differ in nothing but
+    /// their identity, node and status: what one of them takes is read once, unless it can depend on these.
+    pub fn set_replica(&mut self, pod: &Pod, template: u64) {
+        self.see(pod, &NoSources, Some(template));
+    }
+
+    /// What a pod takes; `None` where that cannot be read.
+    fn read(
+        &mut self,
+        pod: &Pod,
+        labels: &BTreeMap<String, String>,
+        sources: &dyn Sources,
+        template: Option<u64>,
+    ) -> Option<Arc<Demand>> {
+        if let Some(known) = template.and_then(|template| self.shared.demand(template)) {
+            return Some(known);
+        }
+        let read = |pod: &Pod| Demand::read_amounts(pod, labels, &self.policies, sources);
+        let demand = Arc::new(read(pod).ok()?);
+        if let Some(template) = template
+            && !identity::matters(pod, &demand, read)
+        {
+            self.shared.keep_demand(template, &demand);
+        }
+        Some(demand)
+    }
+
+    fn see(&mut self, pod: &Pod, sources: &dyn Sources, template: Option<u64>) {
         let uid: Arc<str> = Arc::from(pod.metadata.uid.as_str());
         if pod.has_ended() {
             self.remove_pod(&uid);
             return;
         }
         let labels = self.namespace_labels(&pod.metadata.namespace);
-        let Ok(demand) = Demand::read_amounts(pod, &labels, &self.policies, sources) else {
+        let Some(demand) = self.read(pod, &labels, sources, template) else {
             // The API server validated it, so an unreadable quantity cannot ask for slots.
             self.remove_pod(&uid);
             return;
@@ -275,10 +313,9 @@ impl Ledger {
             .node_name
             .as_deref()
             .filter(|name| !name.is_empty())
-            .map(Arc::from);
+            .map(|name| self.shared.text(name));
         let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
-        let demand = Arc::new(demand);
         let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
         let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
         if let Some((raised, _)) = raise.take_if(|(raised, _)| *raised == demand) {
@@ -294,11 +331,12 @@ impl Ledger {
         observed.extend(observed::of_others(&demand, &given));
         let holder = Holder {
             uid: uid.clone(),
-            namespace: Arc::from(pod.metadata.namespace.as_str()),
+            namespace: self.shared.text(&pod.metadata.namespace),
             name: Arc::from(pod.metadata.name.as_str()),
-            labels: pod.metadata.labels.clone(),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+            labels: self.shared.pod_labels(&pod.metadata.labels),
+            workload: owner::workload_owner(&pod.metadata)
+                .map(|(kind, name)| (self.shared.text(&kind), self.shared.text(&name))),
+            controller: controller_of(&pod.metadata).map(|owner| self.shared.text(&owner.uid)),
             demand,
             recorded,
             raise,

@@ -10,6 +10,7 @@ mod rollout;
 mod sets;
 pub mod slots;
 pub mod template;
+pub mod text;
 
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
 pub use custom::CustomKind;

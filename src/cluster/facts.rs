@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::demand::access::may_reach;
+use crate::demand::sieve;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::engine::{self, Sources};
+use crate::engine::{self, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
+use crate::workload::text::Cut;
 
 /// A device group above its budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,11 @@ pub trait Facts: Send + 'static {
     fn remove_node(&mut self, name: &str);
     /// A pod that counts was seen.
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources);
+    /// The same of a pod that names no ConfigMap. Pods of the same `template` differ in nothing but their identity, node and
+    /// status, so what one of them takes can be read once.
+    fn set_replica(&mut self, pod: &Pod, _template: u64) {
+        self.set_pod(pod, &NoSources);
+    }
     /// A pod is gone, or does not count any more.
     fn remove_pod(&mut self, uid: &str);
     /// A namespace appeared, or its labels changed (`None`: it is gone).
@@ -78,6 +85,10 @@ impl Facts for Ledger {
 
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
         Ledger::set_pod(self, pod, sources);
+    }
+
+    fn set_replica(&mut self, pod: &Pod, template: u64) {
+        Ledger::set_replica(self, pod, template);
     }
 
     fn remove_pod(&mut self, uid: &str) {
@@ -167,6 +178,11 @@ pub trait Reader: Send + Sync + 'static {
     /// dropped right after decoding.
     fn counts(&self, pod: &Pod) -> bool {
         slots::asks_for_gpu(pod) || may_reach(pod, |class| self.shows_all(class))
+    }
+
+    /// Whether a pod of this text may be one that counts. What it is not asked of is decoded.
+    fn may_count(&self, text: &Cut<'_>) -> bool {
+        sieve::may_count(text)
     }
 
     /// Whether some policy says that a runtime class shows every device.

@@ -4,6 +4,7 @@ mod namespaces;
 mod nodes;
 mod pods;
 mod resources;
+mod templates;
 
 use std::collections::HashMap;
 

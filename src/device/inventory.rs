@@ -106,9 +106,9 @@ pub fn bare(node: &Node) -> GpuNode {
         metadata: Metadata {
             name: node.metadata.name.clone(),
             uid: node.metadata.uid.clone(),
-            labels: node.metadata.labels.clone(),
             ..Metadata::default()
         },
+        labels: super::Labels::from(&node.metadata.labels),
         taints: node.spec.taints.clone(),
         cordoned: node.spec.unschedulable,
         ready: is_ready(&node.status.conditions),

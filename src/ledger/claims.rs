@@ -104,10 +104,7 @@ impl Ledger {
         } else {
             &placed.node
         };
-        let labels = self
-            .nodes
-            .get(node)
-            .map(|entry| entry.node.metadata.labels.clone());
+        let labels = self.nodes.get(node).map(|entry| entry.node.labels.clone());
         let device = self.policies().for_device(&labels.unwrap_or_default());
         let count = u32::try_from(users.len()).unwrap_or(u32::MAX);
         let sharing = match NonZeroU32::new(count) {

@@ -15,7 +15,8 @@ pub(crate) struct Holder {
     pub(crate) uid: Arc<str>,
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
-    pub(crate) labels: BTreeMap<String, String>,
+    /// One map for all pods with these labels.
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
     /// Top workload of the pod, as kind and name.
     pub(crate) workload: Option<(Arc<str>, Arc<str>)>,
     /// UID of the managing controller.

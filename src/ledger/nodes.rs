@@ -135,8 +135,8 @@ impl Nodes {
                 ..pool.clone()
             })
             .collect();
-        let signature = policies.node_signature(&node.metadata.labels);
-        let device_policy = policies.for_device(&node.metadata.labels);
+        let signature = policies.node_signature(&node.labels);
+        let device_policy = policies.for_device(&node.labels);
         let known = self.classes.iter().position(|class| {
             class.pools == pools
                 && class.signature == signature
@@ -150,7 +150,7 @@ impl Nodes {
             pools,
             device_policy,
             signature,
-            labels: node.metadata.labels.clone(),
+            labels: node.labels.to_map(),
             members: BTreeSet::new(),
         };
         // Nodes that change again and again must not leave a kind behind each time.

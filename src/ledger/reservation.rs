@@ -94,7 +94,7 @@ impl Ledger {
             uid: uid.clone(),
             namespace: Arc::from(reservation.namespace.as_str()),
             name: Arc::from(reservation.name.as_str()),
-            labels: reservation.labels,
+            labels: Arc::new(reservation.labels),
             workload: reservation.workload,
             controller: reservation.controller,
             claims: holder::claims(&reservation.demand, &BTreeMap::new()),

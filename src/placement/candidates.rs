@@ -71,11 +71,11 @@ pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
     {
         return Fit::Never(Mismatch::NodeName(name));
     }
-    let labels = &node.metadata.labels;
+    let labels = &node.labels;
     if let Some((key, value)) = spec
         .node_selector
         .iter()
-        .find(|(key, value)| labels.get(*key) != Some(*value))
+        .find(|(key, value)| labels.get(key) != Some(value))
     {
         return Fit::Never(Mismatch::NodeSelector(key, value));
     }
@@ -129,12 +129,12 @@ pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
 
 /// A term with neither expressions nor fields matches no node.
 fn term_matches(term: &NodeSelectorTerm, node: &GpuNode) -> bool {
-    let labels = &node.metadata.labels;
+    let labels = &node.labels;
     (!term.match_expressions.is_empty() || !term.match_fields.is_empty())
         && term
             .match_expressions
             .iter()
-            .all(|wanted| label_matches(wanted, labels.get(&wanted.key).map(String::as_str)))
+            .all(|wanted| label_matches(wanted, labels.get(&wanted.key)))
         && term.match_fields.iter().all(|wanted| field_matches(wanted, node))
 }
 
@@ -250,6 +250,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::device::Labels;
     use crate::workload::pod::Metadata;
 
     fn node() -> GpuNode {
@@ -257,11 +258,13 @@ mod tests {
         GpuNode {
             metadata: Metadata {
                 name: "node-1".to_owned(),
-                labels: labels
-                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
-                    .into(),
                 ..Metadata::default()
             },
+            labels: Labels::from(
+                &labels
+                    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+                    .into(),
+            ),
             taints: Vec::new(),
             cordoned: false,
             ready: true,

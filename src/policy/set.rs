@@ -6,6 +6,7 @@ use std::sync::{Arc, LazyLock};
 use super::error::{PolicyError, PolicyErrors};
 use super::file::{self, Document};
 use super::{AccessPolicy, OwnModels, Policy, PolicyRef, SharingSystem};
+use crate::device::LabelSet;
 use crate::engine::ImageRule;
 
 /// Labels by key.
@@ -98,7 +99,7 @@ impl PolicySet {
 
     /// The policy of the devices of a node: the first of those that select by nodes alone.
     #[must_use]
-    pub fn for_device(&self, node_labels: &Labels) -> PolicyRef {
+    pub fn for_device(&self, node_labels: &impl LabelSet) -> PolicyRef {
         let found = self
             .policies
             .iter()
@@ -158,7 +159,7 @@ impl PolicySet {
 
     /// Which policies with a node selector match these labels: nodes with the same answer are treated alike.
     #[must_use]
-    pub(crate) fn node_signature(&self, labels: &Labels) -> Vec<bool> {
+    pub(crate) fn node_signature(&self, labels: &impl LabelSet) -> Vec<bool> {
         let selectors = self
             .policies
             .iter()

@@ -200,7 +200,7 @@ fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRef {
         .ledger
         .dra
         .nodes_of(kind)
-        .find_map(|name| nodes.get(name).map(|entry| entry.node.metadata.labels.clone()));
+        .find_map(|name| nodes.get(name).map(|entry| entry.node.labels.clone()));
     context.ledger.policies().for_device(&node.unwrap_or_default())
 }
 

@@ -69,8 +69,8 @@ fn values<'l>(kinds: &[&Candidate<'_>], label: &str, ledger: &'l Ledger) -> Opti
     let nodes = kinds.iter().flat_map(|kind| &kind.class.members);
     nodes
         .map(|name| {
-            let labels = &ledger.nodes.get(name)?.node.metadata.labels;
-            labels.get(label).map(String::as_str)
+            let labels = &ledger.nodes.get(name)?.node.labels;
+            labels.get(label)
         })
         .collect()
 }
@@ -80,8 +80,8 @@ fn some_values<'l>(kinds: &[&Candidate<'_>], label: &str, ledger: &'l Ledger) ->
     let nodes = kinds.iter().flat_map(|kind| &kind.class.members);
     nodes
         .filter_map(|name| {
-            let labels = &ledger.nodes.get(name)?.node.metadata.labels;
-            labels.get(label).map(String::as_str)
+            let labels = &ledger.nodes.get(name)?.node.labels;
+            labels.get(label)
         })
         .collect()
 }

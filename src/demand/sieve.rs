@@ -1,0 +1,141 @@
+//! Which pods are worth being decoded: those in whose text stands a word by which a pod can count at all.
+//!
+//! Of most clusters that is a small part, and looking for a few words costs a tenth of reading the fields they stand in.
+
+use std::sync::LazyLock;
+
+use aho_corasick::AhoCorasick;
+
+use super::access::{AS_MOUNTS, ENGINE_IMAGES, VARIABLE};
+use crate::dra::IMPLICIT;
+use crate::workload::slots::OWN_DOMAIN;
+use crate::workload::text::Cut;
+
+/// Beside the words of other rooms: NVIDIA's resources and annotations, the fields of claims and runtime classes, a directory
+/// of device files, and the words of other sharing systems.
+const WORDS: [&str; 12] = [
+    "nvidia.com/",
+    "/dev/nvidia",
+    "\"/dev\"",
+    "\"/dev/\"",
+    "\"/dev//",
+    "\"resourceClaims\"",
+    "\"runtimeClassName\"",
+    "gpu-memory",
+    "gpu-fraction",
+    "hami.io/",
+    "volcano.sh/",
+    IMPLICIT,
+];
+
+static SIEVE: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+    let words = WORDS.iter().chain(&ENGINE_IMAGES);
+    AhoCorasick::new(words.chain([&OWN_DOMAIN, &VARIABLE, &AS_MOUNTS])).ok()
+});
+
+/// Whether a pod of this text may be one that counts ([`crate::workload::asks_for_gpu`], [`super::access::may_reach`],
+/// [`super::other_systems::speaks`]). `true` of many that do not.
+#[must_use]
+pub fn may_count(text: &Cut<'_>) -> bool {
+    let Some(sieve) = &*SIEVE else { return true };
+    text.hides() || text.pieces().into_iter().any(|piece| sieve.is_match(piece))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::demand::access::may_reach;
+    use crate::demand::other_systems::{speaks, words};
+    use crate::workload::asks_for_gpu;
+    use crate::workload::pod::Pod;
+
+    fn pod(metadata: &Value, container: &Value, rest: &Value) -> Value {
+        let mut spec = json!({"nodeName": "n", "containers": [container]});
+        for (field, value) in rest.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        json!({"metadata": metadata, "spec": spec})
+    }
+
+    fn counts(value: &Value) -> bool {
+        let pod: Pod = serde_json::from_value(value.clone()).unwrap();
+        asks_for_gpu(&pod) || may_reach(&pod, |_| true) || speaks(&pod)
+    }
+
+    #[test]
+    fn whatever_counts_passes() {
+        let none = json!({});
+        let device = |path: &str| json!({"volumes": [{"name": "v", "hostPath": {"path": path}}]});
+        let mounts = json!({"name": "c", "volumeMounts": [{"name": "v", "mountPath": "/x"}]});
+        let resource = |name: &str| json!({"name": "c", "resources": {"limits": {name: "1"}}});
+        let mut pods = vec![
+            pod(&json!({"annotations": {"vramgate.io/model": "x"}}), &none, &none),
+            pod(&none, &none, &json!({"resourceClaims": [{"name": "c"}]})),
+            pod(&none, &none, &json!({"runtimeClassName": "nvidia"})),
+            pod(
+                &none,
+                &json!({"env": [{"name": VARIABLE, "value": "all"}]}),
+                &none,
+            ),
+            pod(
+                &none,
+                &json!({"volumeMounts": [{"name": "v", "mountPath": format!("{AS_MOUNTS}/0")}]}),
+                &none,
+            ),
+        ];
+        pods.extend(
+            [
+                "/dev",
+                "/dev/",
+                "/dev//",
+                "/dev///",
+                "/dev/nvidia0",
+                "/dev/nvidiactl/",
+            ]
+            .map(|path| pod(&none, &mounts, &device(path))),
+        );
+        pods.extend(
+            ENGINE_IMAGES.map(|image| pod(&none, &json!({"image": format!("r.io/{image}x:1")}), &none)),
+        );
+        let resources = [
+            "nvidia.com/gpu",
+            "nvidia.com/gpu.shared",
+            "nvidia.com/mig-1g.10gb",
+            "vramgate.io/gpu-ppm",
+        ];
+        pods.extend(resources.map(|name| pod(&none, &resource(name), &none)));
+        pods.push(pod(&none, &resource(&format!("{IMPLICIT}gpu.nvidia.com")), &none));
+        for (name, is_resource) in words("c") {
+            pods.push(if is_resource {
+                pod(&none, &resource(&name), &none)
+            } else {
+                pod(&json!({"annotations": {name: "1"}}), &json!({"name": "c"}), &none)
+            });
+        }
+        for pod in pods {
+            let text = pod.to_string();
+            assert!(counts(&pod), "the case is none: {text}");
+            assert!(may_count(&Cut::of(&text)), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_hidden_word_passes() {
+        let text = r#"{"metadata":{},"spec":{"containers":[{"image":"\u0076llm"}]}}"#;
+        let pod: Pod = serde_json::from_str(text).unwrap();
+        assert!(may_reach(&pod, |_| false) && may_count(&Cut::of(text)));
+    }
+
+    #[test]
+    fn an_everyday_pod_is_left_out() {
+        let everyday = pod(
+            &json!({"labels": {"app": "web"}}),
+            &json!({"image": "web:1", "resources": {"limits": {"cpu": "1"}}, "terminationMessagePath": "/dev/termination-log",
+                    "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}),
+            &json!({"volumes": [{"name": "logs", "hostPath": {"path": "/var/log"}}], "nodeName": "gpu-17"}),
+        );
+        assert!(!counts(&everyday) && !may_count(&Cut::of(&everyday.to_string())));
+    }
+}

@@ -240,7 +240,7 @@ impl Templates {
                 ["/models/llama-3.1-8b", "/models/qwen2.5-7b", "/models/mistral-7b"][owner as usize % 3],
             ),
             "FRACTION" => out.push_str(if shares {
-                ["0.18", "0.20", "0.22"][owner as usize % 3]
+                ["0.12", "0.14", "0.16"][owner as usize % 3]
             } else {
                 "0.92"
             }),

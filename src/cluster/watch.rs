@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use axum::http::header::ACCEPT_ENCODING;
-use futures::{AsyncBufReadExt, FutureExt};
+use futures::{AsyncBufReadExt, AsyncReadExt, FutureExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
@@ -265,15 +265,24 @@ impl Follower {
         let request = Request::new(self.path());
         let mut parameters = ListParams::default().limit(self.timing.page);
         let mut count = 0;
+        let mut buffer = Vec::new();
         fold.begin();
         loop {
             let call = request.list(&parameters).map_err(kube::Error::BuildRequest)?;
-            let text = timeout(self.timing.page_timeout, self.client.request_text(call))
+            buffer.clear();
+            let read = async {
+                // One buffer for all pages: a client that collects each would copy it twice.
+                let mut stream = pin!(self.client.request_stream(call).await?);
+                stream.read_to_end(&mut buffer).await?;
+                Ok::<_, Failure>(())
+            };
+            timeout(self.timing.page_timeout, read)
                 .await
                 .map_err(|_| Failure::NoAnswer(self.timing.page_timeout))??;
             self.freshness.heard(self.watched);
-            let page = fold.page(&text)?;
-            drop(text);
+            let text = std::str::from_utf8(&buffer)
+                .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))?;
+            let page = fold.page(text)?;
             count += page.items.len() + page.passed;
             self.note_unreadable(page.items.iter());
             fold.listed(page.items).await;

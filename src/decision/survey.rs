@@ -386,6 +386,9 @@ fn matching(ledger: &Ledger, index: usize, class: &Class, spec: &PodSpec) -> Vec
         let fixed: Arc<str> = Arc::from(fixed);
         return if matches(&fixed) { vec![fixed] } else { Vec::new() };
     }
+    if !class.may_suit(spec) {
+        return Vec::new();
+    }
     class
         .members
         .iter()

@@ -5,6 +5,7 @@
 use std::sync::LazyLock;
 
 use aho_corasick::AhoCorasick;
+use aho_corasick::packed::Searcher;
 
 use super::access::{AS_MOUNTS, ENGINE_IMAGES, VARIABLE};
 use crate::dra::IMPLICIT;
@@ -28,9 +29,20 @@ const WORDS: [&str; 12] = [
     IMPLICIT,
 ];
 
-static SIEVE: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
+/// The words as a machine with vector instructions looks for them, and as any other does.
+enum Sieve {
+    Packed(Searcher),
+    Automaton(AhoCorasick),
+}
+
+static SIEVE: LazyLock<Option<Sieve>> = LazyLock::new(|| {
     let words = WORDS.iter().chain(&ENGINE_IMAGES);
-    AhoCorasick::new(words.chain([&OWN_DOMAIN, &VARIABLE, &AS_MOUNTS])).ok()
+    let words: Vec<&str> = words
+        .chain([&OWN_DOMAIN, &VARIABLE, &AS_MOUNTS])
+        .copied()
+        .collect();
+    let packed = Searcher::new(&words).map(Sieve::Packed);
+    packed.or_else(|| AhoCorasick::new(&words).ok().map(Sieve::Automaton))
 });
 
 /// Whether a pod of this text may be one that counts ([`crate::workload::asks_for_gpu`], [`super::access::may_reach`],
@@ -38,7 +50,11 @@ static SIEVE: LazyLock<Option<AhoCorasick>> = LazyLock::new(|| {
 #[must_use]
 pub fn may_count(text: &Cut<'_>) -> bool {
     let Some(sieve) = &*SIEVE else { return true };
-    text.hides() || text.pieces().into_iter().any(|piece| sieve.is_match(piece))
+    let names = |piece: &str| match sieve {
+        Sieve::Packed(searcher) => searcher.find(piece).is_some(),
+        Sieve::Automaton(automaton) => automaton.is_match(piece),
+    };
+    text.hides() || text.pieces().into_iter().any(names)
 }
 
 #[cfg(test)]

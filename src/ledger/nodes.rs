@@ -5,10 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::room::{self, Load};
+use crate::workload::pod::PodSpec;
+
 use crate::demand::Standing;
 use crate::device::{GpuNode, Pool};
 use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
+
+mod common;
+
+use common::Common;
 
 /// A node and what is accounted on it.
 #[derive(Clone, Debug)]
@@ -35,9 +41,16 @@ pub(crate) struct Class {
     /// By pool: nodes in order of their room.
     by_room: Vec<BTreeSet<(Share, Arc<str>)>>,
     pub(crate) members: BTreeSet<Arc<str>>,
+    /// What they have in common.
+    common: Common,
 }
 
 impl Class {
+    /// Whether a node of this kind may suit the constraints of a pod. `false` is certain, `true` is not.
+    pub(crate) fn may_suit(&self, spec: &PodSpec) -> bool {
+        self.common.may_suit(spec)
+    }
+
     /// The pools of this kind that offer a resource.
     pub(crate) fn pool_index(&self, resource: &str) -> Option<usize> {
         self.pools.iter().position(|pool| &*pool.resource == resource)
@@ -104,6 +117,7 @@ impl Nodes {
         };
         if let Some(class) = self.classes.get_mut(class) {
             class.members.insert(name.clone());
+            class.common.add(&entry.node);
             for (index, set) in class.by_room.iter_mut().enumerate() {
                 set.insert((
                     entry_room(&entry, index, &class.device_policy.device),
@@ -118,6 +132,7 @@ impl Nodes {
         let entry = self.entries.remove(name)?;
         if let Some(class) = self.classes.get_mut(entry.class) {
             class.members.remove(name);
+            class.common.remove(&entry.node);
             let policy = class.device_policy.clone();
             for (index, set) in class.by_room.iter_mut().enumerate() {
                 set.remove(&(entry_room(&entry, index, &policy.device), Arc::from(name)));
@@ -152,6 +167,7 @@ impl Nodes {
             signature,
             labels: node.labels.to_map(),
             members: BTreeSet::new(),
+            common: Common::default(),
         };
         // Nodes that change again and again must not leave a kind behind each time.
         let deserted = self

@@ -79,34 +79,16 @@ pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
     {
         return Fit::Never(Mismatch::NodeSelector(key, value));
     }
-    let required = spec
-        .affinity
-        .as_ref()
-        .and_then(|affinity| affinity.node_affinity.as_ref())
-        .and_then(|affinity| {
-            affinity
-                .required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
-    if let Some(required) = required
-        && !required
-            .node_selector_terms
-            .iter()
-            .any(|term| term_matches(term, node))
+    if let Some(mut terms) = required_terms(spec)
+        && !terms.any(|term| term_matches(term, node))
     {
         return Fit::Never(Mismatch::Affinity);
     }
     let mut wait = None;
-    let binding = |taint: &&Taint| match taint.effect.as_str() {
-        "NoExecute" => true,
-        "NoSchedule" => named.is_none(),
-        _ => false,
-    };
     for taint in node
         .taints
         .iter()
-        .filter(binding)
-        .filter(|taint| !is_tolerated(spec, taint))
+        .filter(|taint| binds(spec, taint) != Bound::Not && !is_tolerated(spec, taint))
     {
         if !is_of_condition(taint) {
             return Fit::Never(Mismatch::Taint(taint));
@@ -125,6 +107,41 @@ pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
         return Fit::Later(Wait::NotReady);
     }
     wait.map_or(Fit::Now, Fit::Later)
+}
+
+/// The alternatives of which the node has to match one; `None` where the pod requires none.
+pub(crate) fn required_terms(spec: &PodSpec) -> Option<impl Iterator<Item = &NodeSelectorTerm>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    Some(required.node_selector_terms.iter())
+}
+
+/// How a taint holds a pod off that does not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// It does not.
+    Not,
+    /// While the node has the condition that it tells of.
+    Passing,
+    /// For as long as it is there.
+    Lasting,
+}
+
+/// See [`Bound`]. A pod that names its node skips the scheduler.
+pub(crate) fn binds(spec: &PodSpec, taint: &Taint) -> Bound {
+    let named = spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
+    match taint.effect.as_str() {
+        "NoExecute" => {}
+        "NoSchedule" if !named => {}
+        _ => return Bound::Not,
+    }
+    if is_of_condition(taint) {
+        Bound::Passing
+    } else {
+        Bound::Lasting
+    }
 }
 
 /// A term with neither expressions nor fields matches no node.
@@ -177,7 +194,7 @@ fn is_of_condition(taint: &Taint) -> bool {
     OF_CONDITIONS.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 
-fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
+pub(crate) fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
     spec.tolerations
         .iter()
         .any(|toleration| tolerates(toleration, &taint.key, &taint.value, &taint.effect))

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::collections::BTreeMap;
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
-use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
+use vramgate::device::{DeviceKind, GpuNode, Labels, Pool, Sharing};
 use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
@@ -108,6 +108,7 @@ impl Reader for ByLabel {
         let slots = node.status.capacity.get("nvidia.com/gpu")?.0.parse().ok()?;
         Some(GpuNode {
             metadata: node.metadata.clone(),
+            labels: Labels::from(&node.metadata.labels),
             taints: Vec::new(),
             cordoned: false,
             ready: true,

@@ -132,8 +132,11 @@ impl<F: Facts> PodFold<F> {
                 Step::Set(seen) if !seen.pod.has_ended() => {
                     let names = self.reader.config_maps(&seen.pod);
                     if names.is_empty() {
-                        let hash = self.fingerprint(&seen);
-                        self.known.set(&uid, Some(hash));
+                        // Of a whole list it would cost more than it spares.
+                        if self.listed_once {
+                            let hash = self.fingerprint(&seen);
+                            self.known.set(&uid, Some(hash));
+                        }
                         plain.push((uid, Step::Set(seen)));
                     } else {
                         naming.push((uid, seen, names));

@@ -172,10 +172,8 @@ mod tests {
                 }
             }
         }
-        // Most of those whom nobody suits are told so.
-        assert!(
-            told[&false] > 2 * told.get(&true).copied().unwrap_or(0),
-            "{told:?}"
-        );
+        // More than half of those whom nobody suits are told so.
+        let untold = told.get(&true).copied().unwrap_or(0);
+        assert!(told[&false] > untold, "{told:?}");
     }
 }

@@ -335,7 +335,7 @@ impl Ledger {
             name: Arc::from(pod.metadata.name.as_str()),
             labels: self.shared.pod_labels(&pod.metadata.labels),
             workload: owner::workload_owner(&pod.metadata)
-                .map(|(kind, name)| (self.shared.text(&kind), self.shared.text(&name))),
+                .map(|(kind, name)| (self.shared.text(kind), self.shared.text(name))),
             controller: controller_of(&pod.metadata).map(|owner| self.shared.text(&owner.uid)),
             demand,
             recorded,

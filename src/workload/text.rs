@@ -26,7 +26,7 @@ pub fn list(text: &str) -> Option<(String, impl Iterator<Item = &str>)> {
     let at = memmem::find(text.as_bytes(), ITEMS.as_bytes())? + ITEMS.len();
     let (head, rest) = text.split_at_checked(at)?;
     let items = rest.strip_suffix("]}")?;
-    if !items.is_empty() && !(items.starts_with(ITEM) && items.ends_with('}')) {
+    if !(items.is_empty() || items.starts_with(ITEM) && items.ends_with('}')) {
         return None;
     }
     let mut rest = (!items.is_empty()).then_some(items);
@@ -160,7 +160,7 @@ impl<'t> Specification<'t> {
     }
 
     /// Tells what the pods of one template have in common: all of it but the name of the node and of the token's volume.
-    pub fn hash(&self, into: &mut impl std::hash::Hasher) {
+    pub fn write_template(&self, into: &mut impl std::hash::Hasher) {
         let (before, after) = match self.node {
             Some((at, name)) => (
                 self.text.get(..at).unwrap_or_default(),
@@ -268,7 +268,7 @@ mod tests {
                 (&"a".into(), &"Running".into())
             );
             let mut hasher = DefaultHasher::new();
-            spec.hash(&mut hasher);
+            spec.write_template(&mut hasher);
             (hasher.finish(), spec.node().map(str::to_owned))
         };
         let (first, node) = hash(POD);

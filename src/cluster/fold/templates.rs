@@ -40,7 +40,7 @@ impl Templates {
         let (rest, text) = cut.specification()?;
         let mut pod: Pod = serde_json::from_str(&rest).ok()?;
         let mut hasher = self.hash.build_hasher();
-        text.hash(&mut hasher);
+        text.write_template(&mut hasher);
         let key = hasher.finish();
         pod.spec = if let Some(kept) = self.kept.get(&key) {
             let mut spec = kept.clone();

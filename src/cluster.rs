@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! nodes, pods, namespaces, slices, claims --LIST, WATCH--> watch -> projection -> fold -> ledger
+//! ConfigMaps of the device plugin that policies name --LIST, WATCH--> nodes read again
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
 //! ledger --over budget--> Event on the node
@@ -11,6 +12,7 @@
 
 mod backoff;
 mod causes;
+mod config_maps;
 mod connect;
 mod facts;
 mod fold;
@@ -23,6 +25,7 @@ mod projection;
 mod timing;
 mod watch;
 
+use std::borrow::Cow;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -39,6 +42,7 @@ pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
+use config_maps::FollowedConfigMaps;
 use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
@@ -110,10 +114,16 @@ impl<F: Facts> Cluster<F> {
         self.metrics.clone()
     }
 
-    /// Reads nodes and pods once more from the start, for policies that read them differently.
+    /// Reads everything once more from the start, for policies that read it differently.
     #[must_use]
     pub fn refresh(&self) -> Refresh {
         self.freshness.refresh()
+    }
+
+    /// Reads nodes once more, for what stands beside them.
+    #[must_use]
+    pub fn refresh_nodes(&self) -> Refresh {
+        self.freshness.refresh_nodes()
     }
 
     /// Follows the cluster until the future is dropped. Returns only when one of its tasks broke down.
@@ -169,6 +179,16 @@ impl<F: Facts> Cluster<F> {
         let templates = self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates);
         start(&mut tasks, "watches ResourceClaimTemplates", templates);
 
+        let config_maps = FollowedConfigMaps {
+            client: self.client.clone(),
+            reader: Arc::clone(&self.reader),
+            freshness: Arc::clone(&self.freshness),
+            metrics: self.metrics.clone(),
+            timing: self.timing.clone(),
+        };
+        let task = Box::pin(config_maps.run());
+        start(&mut tasks, "watches the device plugin's ConfigMaps", task);
+
         let housekeeping = Housekeeping {
             client: self.client.clone(),
             facts: Arc::clone(&self.facts),
@@ -200,6 +220,8 @@ impl<F: Facts> Cluster<F> {
             freshness: Arc::clone(&self.freshness),
             metrics: self.metrics.clone(),
             timing: self.timing.clone(),
+            paths: watched.paths().iter().map(|path| Cow::Borrowed(*path)).collect(),
+            only: None,
             path: AtomicUsize::new(0),
         }
     }

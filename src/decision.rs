@@ -12,6 +12,7 @@ use crate::engine::Sources;
 use crate::finding::{Code, FieldPath, Finding};
 use crate::ledger::Ledger;
 use crate::policy::{Enforcement, PolicySet};
+use crate::workload::pod::Affinity;
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod access;
@@ -178,20 +179,24 @@ pub fn mutate(prepared: &Prepared, ledger: &Ledger) -> Vec<PatchOperation> {
 /// The mutation of a pod that is created; nothing else is ever changed.
 fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutation> {
     let question = &prepared.question;
-    let workload = &question.workload;
-    if workload.kind != WorkloadKind::Pod || question.operation != Operation::Create {
+    if !is_created_pod(question) {
         return None;
     }
     let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
-    mutation::of(question, workload, demand, ledger)
+    mutation::of(question, &question.workload, demand, ledger)
+}
+
+fn is_created_pod(question: &Question) -> bool {
+    question.workload.kind == WorkloadKind::Pod && question.operation == Operation::Create
 }
 
 /// Judges a pod as it will be once the policy has changed it, and gives those changes with the verdict. Fixes and paths
 /// are those of the object as it was submitted. Of any other object the same as [`judge`].
 #[must_use]
 pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    let submitted = is_created_pod(&prepared.question).then_some(&prepared.question);
     let Some(mutation) = mutation_of(prepared, ledger) else {
-        return judge(prepared, ledger);
+        return judge_made(prepared, submitted, ledger);
     };
     let mut mutated = Prepared {
         demand: Ok(mutation.demand),
@@ -202,14 +207,35 @@ pub fn judge_mutated(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     }
     Verdict {
         patches: mutation.patches,
-        ..judge(&mutated, ledger)
+        ..judge_made(&mutated, submitted, ledger)
     }
+}
+
+/// A pod as the policy makes it when it is created.
+pub(crate) struct MadePod {
+    /// What it takes.
+    pub(crate) demand: Arc<Demand>,
+    /// The nodes that it may go to, where the policy leaves it fewer.
+    pub(crate) affinity: Option<Affinity>,
+}
+
+/// What becomes of a pod when it is created; `None` where the policy changes nothing.
+pub(crate) fn made(prepared: &Prepared, ledger: &Ledger) -> Option<MadePod> {
+    mutation_of(prepared, ledger).map(|mutation| MadePod {
+        demand: mutation.demand,
+        affinity: mutation.affinity,
+    })
 }
 
 /// Places it against the ledger. Changes nothing. A pod is judged as it is; the template of anything else as its pods
 /// will be once the policy has changed them.
 #[must_use]
 pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
+    judge_made(prepared, None, ledger)
+}
+
+/// The same of a pod that the policy has changed: `submitted` is the question before that.
+fn judge_made(prepared: &Prepared, submitted: Option<&Question>, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
     let workload = &question.workload;
     // What is being deleted frees memory, whatever is written in it. What a controller owns was judged with its owner,
@@ -223,14 +249,15 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     }
     let demand = match &prepared.demand {
         Ok(demand) if !demand.asks() && demand.access.is_empty() => {
-            return judge_without_slots(prepared, demand, ledger);
+            return judge_without_slots(prepared, demand, &[], ledger);
         }
         Ok(demand) => demand,
         Err(malformed) => return unreadable(question, malformed),
     };
     let old = prepared.old_demand.as_ref();
     if workload.kind == WorkloadKind::Pod {
-        return pod::judge(question, demand, old, ledger);
+        let subject = pod::Subject { question, submitted };
+        return pod::judge(subject, demand, old, ledger);
     }
     let made = Made::of(question, demand, ledger);
     let before = question
@@ -238,20 +265,30 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         .as_ref()
         .map(|workload| MadeBefore::of(question, workload, old, ledger));
     let before = before.as_ref().map(MadeBefore::before);
-    workload::judge(&[made.set()], before.as_slice(), ledger)
+    workload::judge(&[made.set()], before.as_slice(), &[], ledger)
 }
 
 /// An object with several templates.
 fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
     let mut asking = Vec::new();
     let mut verdicts = Vec::new();
+    let siblings: Vec<claims::Sibling<'_>> = prepared
+        .sets
+        .iter()
+        .filter_map(|set| {
+            Some(claims::Sibling {
+                question: &set.question,
+                demand: set.demand.as_ref().ok()?,
+            })
+        })
+        .collect();
     for set in &prepared.sets {
         match &set.demand {
             Err(malformed) => return unreadable(&set.question, malformed),
             Ok(demand) if demand.asks() || !demand.access.is_empty() => {
                 asking.push(Made::of(&set.question, demand, ledger));
             }
-            Ok(demand) => verdicts.push(judge_without_slots(set, demand, ledger)),
+            Ok(demand) => verdicts.push(judge_without_slots(set, demand, &siblings, ledger)),
         }
     }
     let before: Vec<MadeBefore<'_>> = prepared
@@ -261,7 +298,7 @@ fn judge_sets(prepared: &Prepared, ledger: &Ledger) -> Verdict {
         .collect();
     let before: Vec<workload::Before<'_>> = before.iter().map(MadeBefore::before).collect();
     let asking: Vec<workload::Set<'_>> = asking.iter().map(Made::set).collect();
-    verdicts.push(workload::judge(&asking, &before, ledger));
+    verdicts.push(workload::judge(&asking, &before, &siblings, ledger));
     Verdict::joined(verdicts)
 }
 
@@ -277,8 +314,14 @@ fn unreadable(question: &Question, malformed: &Malformed) -> Verdict {
 }
 
 /// An object, or one template of it, that asks for no slot: judged by its claims where it has some.
-fn judge_without_slots(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Ledger) -> Verdict {
-    claims::judge_alone(prepared, demand, ledger).unwrap_or_else(|| without_slots(prepared, demand, ledger))
+fn judge_without_slots(
+    prepared: &Prepared,
+    demand: &Arc<Demand>,
+    siblings: &[claims::Sibling<'_>],
+    ledger: &Ledger,
+) -> Verdict {
+    claims::judge_alone(prepared, demand, siblings, ledger)
+        .unwrap_or_else(|| without_slots(prepared, demand, ledger))
 }
 
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::device::{Pool, Sharing};
 use crate::dra::resolve::Source;
 use crate::engine::{
     self, Engine, Meaning, MemoryKind, MemorySource, OptionEdit, Placed, Reading, Role, Sources, Starts,
@@ -93,6 +94,8 @@ pub struct Part {
     pub ranks: u32,
     /// Processes that it has on each of them.
     pub processes: u32,
+    /// Devices that these need where they do not stand together as clients of MPS; 0 where they need no others.
+    pub apart: u32,
     /// The field that holds the amount.
     pub path: FieldPath,
     /// How another fraction would be written.
@@ -130,6 +133,22 @@ impl Claim {
     #[must_use]
     pub fn ranks(&self) -> u32 {
         self.parts.iter().map(|part| part.ranks).max().unwrap_or(0)
+    }
+
+    /// Devices that the container's engines need of a pool.
+    #[must_use]
+    pub fn ranks_on(&self, pool: &Pool) -> u32 {
+        match pool.sharing {
+            Sharing::Mps(_) => self.ranks(),
+            Sharing::Exclusive | Sharing::TimeSliced(_) => self.ranks_apart(),
+        }
+    }
+
+    /// The same where no two processes stand on one device.
+    #[must_use]
+    pub fn ranks_apart(&self) -> u32 {
+        let apart = self.parts.iter().map(|part| part.apart).max();
+        self.ranks().max(apart.unwrap_or(0))
     }
 
     /// Processes that the container has on each of its devices.
@@ -451,6 +470,7 @@ fn part(reading: &Reading, placed: &Placed<'_>, load: Option<Load>, keeps_load: 
         processes: reading
             .processes
             .map_or(1, |all| all.div_ceil(reading.parallelism.devices.max(1)).max(1)),
+        apart: reading.apart,
         path,
         edit: reading.fraction_edit.clone().map(|edit| OptionEdit {
             sure: edit.sure && reading.starts != Starts::No,

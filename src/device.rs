@@ -13,6 +13,9 @@ mod labels;
 
 pub use labels::{LabelSet, Labels};
 
+/// More memory than any device has (16 TiB; the largest of 2026 have some 0.3): what says more says nothing.
+pub const MOST: Mib = Mib::new(16 << 20);
+
 /// How the slots of a resource stand to devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Sharing {

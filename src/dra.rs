@@ -26,8 +26,8 @@ pub(crate) const IMPLICIT: &str = "deviceclass.resource.kubernetes.io/";
 /// Devices of one slice that are read; the API server allows 128.
 const MOST_DEVICES: usize = 1_024;
 
-/// Namespace and name.
-type Key = (Arc<str>, Arc<str>);
+/// Namespace and name of an object, or pool and name of a device.
+pub(crate) type Key = (Arc<str>, Arc<str>);
 
 /// What the cluster says of claims and their devices. See the module.
 #[derive(Clone, Debug, Default)]
@@ -42,6 +42,9 @@ pub struct Dra {
     kinds: BTreeMap<Arc<Kind>, BTreeMap<Arc<str>, u32>>,
     classes: BTreeMap<Arc<str>, DeviceClass>,
     claims: BTreeMap<Key, ResourceClaim>,
+    /// The claims that each device is allocated to, access for monitoring included: device by pool and name, claim by
+    /// namespace and name.
+    allocations: BTreeMap<Key, BTreeSet<Key>>,
     templates: BTreeMap<Key, ClaimSpec>,
 }
 
@@ -189,13 +192,31 @@ impl Dra {
 
     /// A claim appeared or changed.
     pub(crate) fn set_claim(&mut self, claim: ResourceClaim) {
-        self.claims
-            .insert(key(&claim.metadata.namespace, &claim.metadata.name), claim);
+        let of = key(&claim.metadata.namespace, &claim.metadata.name);
+        self.forget_allocation(&of);
+        for device in allocated(&claim) {
+            self.allocations.entry(device).or_default().insert(of.clone());
+        }
+        self.claims.insert(of, claim);
     }
 
     /// A claim is gone.
     pub(crate) fn remove_claim(&mut self, namespace: &str, name: &str) {
-        self.claims.remove(&key(namespace, name));
+        let of = key(namespace, name);
+        self.forget_allocation(&of);
+        self.claims.remove(&of);
+    }
+
+    fn forget_allocation(&mut self, claim: &Key) {
+        let devices = self.claims.get(claim).into_iter().flat_map(allocated);
+        for device in devices {
+            if let Entry::Occupied(mut claims) = self.allocations.entry(device) {
+                claims.get_mut().remove(claim);
+                if claims.get().is_empty() {
+                    claims.remove();
+                }
+            }
+        }
     }
 
     /// A template appeared or changed.
@@ -225,16 +246,36 @@ impl Dra {
         self.devices.iter()
     }
 
-    /// The devices that are allocated to a claim, as pool and name. Access for monitoring consumes nothing.
-    pub(crate) fn allocated(&self, namespace: &str, claim: &str) -> impl Iterator<Item = (&str, &str)> {
-        let claim = self.claims.get(&key(namespace, claim));
-        let allocation = claim.and_then(|claim| claim.status.allocation.as_ref());
-        let results = allocation
-            .into_iter()
-            .flat_map(|allocation| &allocation.devices.results);
-        results
-            .filter(|result| result.driver == DRIVER && result.admin_access != Some(true))
-            .map(|result| (result.pool.as_str(), result.device.as_str()))
+    /// The device of a pool, as far as a slice describes it.
+    pub(crate) fn device(&self, of: &Key) -> Option<&Placed> {
+        self.devices.get(of)
+    }
+
+    /// The claims, by namespace and name, that a device is allocated to.
+    pub(crate) fn claims_on(&self, device: &Key) -> impl Iterator<Item = &Key> {
+        self.allocations.get(device).into_iter().flatten()
+    }
+
+    /// The devices that are allocated, each with its claims.
+    pub(crate) fn allocated(&self) -> impl Iterator<Item = &Key> {
+        self.allocations.keys()
+    }
+
+    /// What a claim may be for that nobody has seen, as far as the classes tell.
+    pub(crate) fn may_be_for(&self) -> MayBeFor {
+        let others = || self.classes.keys().filter(|class| !self.is_nvidias(class));
+        if others().count() == self.classes.len() || !others().all(|class| is_of_domain(class)) {
+            MayBeFor::Anything
+        } else if others().next().is_some() {
+            MayBeFor::GpusAndChannels
+        } else {
+            MayBeFor::Gpus
+        }
+    }
+
+    /// The kinds of devices that there are.
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &Arc<Kind>> {
+        self.kinds.keys()
     }
 
     /// Whether a kind is of a class: no where a selector excludes it.
@@ -244,16 +285,22 @@ impl Dra {
         answers.min().unwrap_or(Answer::Yes)
     }
 
-    /// Whether a class is one of NVIDIA's devices, as far as its name and selectors tell without any device.
+    /// Whether a class is one of NVIDIA's GPUs, as far as its selectors and its name tell without any device. NVIDIA's other
+    /// driver, of ComputeDomains (`compute-domain.nvidia.com`), has classes of the same domain.
     fn is_nvidias(&self, class: &str) -> bool {
-        let named = class == "nvidia.com" || class.ends_with(".nvidia.com");
-        named
-            || self.classes.get(class).is_some_and(|class| {
-                class.spec.selectors.iter().any(|selector| {
-                    let cel = selector.cel.as_ref();
-                    cel.is_some_and(|cel| cel.expression.contains(DRIVER))
-                })
-            })
+        let is_named = class == "nvidia.com" || class.ends_with(".nvidia.com");
+        let Some(known) = self.classes.get(class) else {
+            return is_named && !is_of_domain(class);
+        };
+        let selectors = known.spec.selectors.iter();
+        let expressions = selectors.filter_map(|selector| selector.cel.as_ref());
+        let mut expressions = expressions.map(|cel| cel.expression.as_str());
+        let (mut names_ours, mut names_any) = (false, false);
+        for expression in &mut expressions {
+            names_ours |= expression.contains(DRIVER);
+            names_any |= expression.contains("device.driver");
+        }
+        names_ours || is_named && !names_any
     }
 
     /// Whether a class stands for this extended resource: then no node's capacity shows it, and the scheduler allocates.
@@ -337,6 +384,30 @@ fn stands_for<'c>(name: &str, class: &'c DeviceClass) -> impl Iterator<Item = St
     let explicit = class.spec.extended_resource_name.clone();
     let explicit = explicit.filter(|name| !name.is_empty());
     explicit.into_iter().chain([format!("{IMPLICIT}{name}")])
+}
+
+/// What a claim may be for that does not exist yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MayBeFor {
+    /// Devices of GPUs alone.
+    Gpus,
+    /// Those, or what NVIDIA's driver of ComputeDomains offers, which no engine can run on.
+    GpusAndChannels,
+    Anything,
+}
+
+/// Whether a class is one that NVIDIA's driver of ComputeDomains installs.
+fn is_of_domain(class: &str) -> bool {
+    class.starts_with("compute-domain-") && class.ends_with(".nvidia.com")
+}
+
+/// The devices of NVIDIA's driver that are allocated to a claim.
+fn allocated(claim: &ResourceClaim) -> impl Iterator<Item = Key> {
+    let allocation = claim.status.allocation.iter();
+    let results = allocation.flat_map(|allocation| &allocation.devices.results);
+    results
+        .filter(|result| result.driver == DRIVER)
+        .map(|result| (Arc::from(result.pool.as_str()), Arc::from(result.device.as_str())))
 }
 
 fn key(namespace: &str, name: &str) -> Key {

@@ -390,6 +390,9 @@ pub struct Reading {
     pub eager: bool,
     /// Processes of the container that use its devices, all in all; absent where each device has one.
     pub processes: Option<u32>,
+    /// Devices that its processes need where each takes the device of its number, and only one slot is asked for: as clients
+    /// of MPS they stand on it together, elsewhere all but the first find none. 0 where that is not so.
+    pub apart: u32,
     /// Variables that bound its processes from outside.
     pub limits: Vec<limits::LimitVariable>,
     /// What else decides how much memory the model wants.

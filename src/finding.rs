@@ -170,9 +170,9 @@ pub struct HolderRef {
     /// Name of the container; absent where the policy hides other namespaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
-    /// What it asked for, without overhead.
-    #[serde(rename = "requestMiB")]
-    pub request: Mib,
+    /// What it asked for, without overhead; absent where that is a part of a device whose size is not known.
+    #[serde(rename = "requestMiB", skip_serializing_if = "Option::is_none")]
+    pub request: Option<Mib>,
     /// The part of the device that it holds.
     pub share: Share,
 }

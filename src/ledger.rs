@@ -9,13 +9,13 @@ use std::sync::Arc;
 use crate::demand::weigh::{self, Rules, Weighed};
 use crate::demand::{Demand, Standing, identity, other_systems};
 use crate::device::GpuNode;
-use crate::dra::Dra;
+use crate::dra::{Dra, Key};
 use crate::engine::{NoSources, Sources};
 use crate::policy::{Evidence, PolicySet};
 use crate::workload::pod::Pod;
 use crate::workload::{controller_of, owner};
 
-mod claims;
+pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
 pub mod devices;
@@ -62,7 +62,7 @@ pub struct Ledger {
     /// Dynamic resource allocation.
     pub(crate) dra: Dra,
     /// Holders by the claim that they use, as namespace and name.
-    claimants: BTreeMap<claims::Name, BTreeSet<Arc<str>>>,
+    claimants: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
     /// What they have in common.
@@ -301,6 +301,17 @@ impl Ledger {
             self.remove_pod(&uid);
             return;
         };
+        self.put_pod(pod, &labels, demand);
+    }
+
+    /// The same for a pod of which it is known what it takes.
+    pub(crate) fn set_pod_with(&mut self, pod: &Pod, demand: Arc<Demand>) {
+        let labels = self.namespace_labels(&pod.metadata.namespace);
+        self.put_pod(pod, &labels, demand.without_loads());
+    }
+
+    fn put_pod(&mut self, pod: &Pod, labels: &BTreeMap<String, String>, demand: Arc<Demand>) {
+        let uid: Arc<str> = Arc::from(pod.metadata.uid.as_str());
         if !demand.takes_part() && !demand.may_get_devices() {
             self.remove_pod(&uid);
             return;
@@ -327,7 +338,7 @@ impl Ledger {
         let made = holder::made(pod);
         let claims = holder::claims(&demand, &made);
         let mut observed = observed::read(pod);
-        let given = other_systems::given(pod, other_systems::trusted(pod, &labels, &self.policies));
+        let given = other_systems::given(pod, other_systems::trusted(pod, labels, &self.policies));
         observed.extend(observed::of_others(&demand, &given));
         let holder = Holder {
             uid: uid.clone(),

@@ -113,7 +113,10 @@ fn holder_line(holder: &HolderRef) -> String {
         (Some(namespace), Some(name), Some(container)) => format!("{namespace}/{name} ({container})"),
         _ => "a pod of another namespace".to_owned(),
     };
-    format!("{who} {} = {}", holder.request, holder.share)
+    match holder.request {
+        Some(request) => format!("{who} {request} = {}", holder.share),
+        None => format!("{who} {} of the device, whose size is not known", holder.share),
+    }
 }
 
 fn fix_line(fix: &Fix) -> String {

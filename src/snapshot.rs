@@ -16,12 +16,12 @@ use crate::device::config::Document;
 use crate::device::config::plugin::{CONFIG_LABEL, PluginConfigMap};
 use crate::device::{GpuNode, inventory};
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::engine::{LookUp, Sources};
+use crate::engine::{LookUp, Sources, containers};
 use crate::ledger::Ledger;
 use crate::manifest::{ManifestError, Object};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::owner::workload_owner;
-use crate::workload::pod::{Metadata, Node};
+use crate::workload::pod::{Metadata, Node, Pod};
 use crate::workload::template::Bases;
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
@@ -166,6 +166,7 @@ impl Snapshot {
         if workload.kind != WorkloadKind::Pod
             || asks_for_gpu(&workload.pod)
             || may_reach(&workload.pod, |_| true)
+            || takes_variables(&workload.pod)
             || speaks(&workload.pod)
         {
             Self::identify(&mut workload);
@@ -435,6 +436,14 @@ fn named(object: &Object, metadata: &Metadata) -> Result<(), ManifestError> {
         return Err(object.error(format!("the {} has no metadata.name", object.kind())));
     }
     Ok(())
+}
+
+/// Whether a container takes all variables of a ConfigMap: here they can be looked up, and may show it devices.
+fn takes_variables(pod: &Pod) -> bool {
+    containers(pod).any(|placed| {
+        let mut sources = placed.container.env_from.iter();
+        sources.any(|source| source.config_map_ref.is_some())
+    })
 }
 
 /// Files written by hand leave the namespace out.

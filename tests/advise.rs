@@ -224,6 +224,181 @@ fn what_cannot_be_isolated_is_whole_gpus() {
     );
 }
 
+/// What `-o yaml` prints, as `kubectl apply` reads it.
+fn applied(arguments: &[&str], exit: i32) -> Vec<Value> {
+    let mut with_yaml = arguments.to_vec();
+    with_yaml.extend(["-o", "yaml"]);
+    let (code, out, err) = run(&with_yaml);
+    assert_eq!(code, exit, "{arguments:?}: {out}{err}");
+    let documents = out.split("---\n").skip(1);
+    documents
+        .map(|text| serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}")))
+        .collect()
+}
+
+/// The objects that are printed pass the judges of such objects on a node that has them: device plugin's and MIG manager's
+/// ConfigMaps (VG601, VG602), the labels (VG603), the policy. The branch of the decision that they are of.
+fn judged(product: &str, label: &str, memory: u32, arguments: &[&str], exit: i32) -> String {
+    let mut all = vec!["--product", product];
+    all.extend(arguments);
+    let advice = document(&all, exit);
+    let objects = applied(&all, exit);
+    assert_eq!(json!(objects), advice["apply"], "{all:?}");
+    let gpus: u32 = u32::try_from(advice["gpus"].as_u64().unwrap()).unwrap();
+    let replicas = advice["replicas"]
+        .as_u64()
+        .map_or(1, |count| u32::try_from(count).unwrap());
+
+    let naming = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: naming}\nspec: {device: {\
+                  pluginConfig: gpu-operator/device-plugin-configs, migConfig: gpu-operator/mig-configs}}\n";
+    let mut cluster = Cluster::with_policy(naming);
+    let mut node = gpu_node("gpu-1", label, memory, gpus, replicas);
+    let bare = node.clone();
+    for (key, value) in advice["nodeLabels"].as_object().unwrap() {
+        node["metadata"]["labels"][key] = value.clone();
+    }
+    let is_mig = advice["way"] == "mig";
+    node["metadata"]["labels"]["nvidia.com/mig.capable"] = json!(is_mig.to_string());
+    cluster.node(&node);
+    let maps: Vec<Value> = objects
+        .iter()
+        .filter(|object| object["kind"] == "ConfigMap")
+        .cloned()
+        .collect();
+    let mut kinds: Vec<&str> = Vec::new();
+    for object in &objects {
+        kinds.push(object["metadata"]["name"].as_str().unwrap());
+        if object["kind"] == "ConfigMap" {
+            let verdict = cluster.configure(object, None, &[]);
+            assert!(
+                verdict.judged && verdict.admit,
+                "{all:?}: {:#?}",
+                verdict.findings
+            );
+            assert_eq!(verdict.findings, [], "{all:?}\n{object:#}");
+        } else {
+            let text = serde_saphyr::to_string(object).unwrap();
+            let parsed =
+                file::parse(&text, "advised").unwrap_or_else(|errors| panic!("{all:?}: {errors}\n{text}"));
+            assert!(parsed[0].notices.is_empty(), "{:?}", parsed[0].notices);
+            Cluster::with_policy(&text);
+        }
+    }
+    let verdict = cluster.configure(&node, Some(&bare), &maps);
+    assert_eq!(verdict.findings, [], "{all:?}");
+    let way = advice["way"].as_str().unwrap();
+    let expected: &[&str] = match way {
+        "mig" => &["mig-configs", "device-plugin-configs"],
+        "whole" => &[],
+        _ => &["device-plugin-configs", "advised"],
+    };
+    assert_eq!(kinds, expected, "{all:?}");
+    let policy = objects.iter().find(|object| object["kind"] != "ConfigMap");
+    let more = match policy {
+        Some(policy) => policy["spec"]["device"]["perSlot"].as_str().unwrap().to_owned(),
+        None => format!(
+            "{} {}",
+            advice["suffices"],
+            if gpus > 1 { "several" } else { "one" }
+        ),
+    };
+    format!("{way} {more}")
+}
+
+#[test]
+fn what_is_printed_passes_its_judges_in_every_branch() {
+    let l40s = ("l40s", "NVIDIA-L40S", 46_068);
+    let card = ("rtx-4090", "NVIDIA-GeForce-RTX-4090", 24_564);
+    let h100 = ("h100-80gb-sxm", "NVIDIA-H100-80GB-HBM3", 81_559);
+    let mut seen = std::collections::BTreeSet::new();
+    for ((product, label, memory), arguments, exit) in [
+        (l40s, &["--memory", "8000=4"][..], 0),
+        (l40s, &["--memory", "22000=1", "--memory", "3000=1"], 0),
+        (l40s, &["--gpus", "2", "--memory", "5000=8"], 0),
+        (card, &["--workload", "interactive", "--memory", "4000=4"], 0),
+        (
+            card,
+            &[
+                "--workload",
+                "interactive",
+                "--memory",
+                "12000=1",
+                "--memory",
+                "4000=2",
+            ],
+            0,
+        ),
+        (card, &["--workload", "batch", "--memory", "4000=4"], 0),
+        (
+            h100,
+            &[
+                "--isolation",
+                "required",
+                "--memory",
+                "9000=4",
+                "--memory",
+                "30000=1",
+            ],
+            0,
+        ),
+        (
+            h100,
+            &["--gpus", "2", "--isolation", "required", "--memory", "9000=10"],
+            0,
+        ),
+        (h100, &["--tenants", "untrusted", "--memory", "9000=7"], 0),
+        (h100, &["--workload", "batch", "--memory", "60000=1"], 0),
+        (l40s, &["--isolation", "required", "--memory", "3000=2"], 1),
+        (
+            l40s,
+            &["--gpus", "2", "--isolation", "required", "--memory", "3000=2"],
+            0,
+        ),
+        (l40s, &["--memory", "40000=2"], 1),
+    ] {
+        seen.insert(judged(product, label, memory, arguments, exit));
+    }
+    let branches: Vec<&str> = seen.iter().map(String::as_str).collect();
+    assert_eq!(
+        branches,
+        [
+            "mig true one",
+            "mig true several",
+            "mps fairShare",
+            "mps none",
+            "time-slicing fairShare",
+            "time-slicing none",
+            "whole false several",
+            "whole true one",
+            "whole true several",
+        ]
+    );
+}
+
+#[test]
+fn a_layout_of_every_product_passes_the_mig_managers_judge() {
+    let catalogue = vramgate::device::catalogue::Catalogue::embedded();
+    let mut cut = 0;
+    for product in catalogue.products() {
+        let (Some(_), Some(label)) = (Geometry::of(product), product.products.first()) else {
+            continue;
+        };
+        let memory = u32::try_from(product.lowest_memory().get()).unwrap();
+        let each = (memory / 16).to_string();
+        let needs = format!("{each}=2");
+        let branch = judged(
+            &product.id,
+            label,
+            memory,
+            &["--isolation", "required", "--memory", &needs],
+            0,
+        );
+        assert_eq!(branch, "mig true one", "{}", product.id);
+        cut += 1;
+    }
+    assert!(cut > 5, "{cut}");
+}
+
 #[test]
 fn models_are_estimated() {
     let advice = document(

@@ -500,3 +500,103 @@ spec: {devices: {requests: [{name: gpu, exactly: {deviceClassName: gpu.nvidia.co
     assert_eq!(checked.verdicts(), [("d", "admit")], "{}", checked.text);
     assert!(checked.codes(0).is_empty(), "{}", checked.text);
 }
+
+/// A policy that gives an engine without a fraction its fair share of a shared device.
+const FAIR: &str = "---\napiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: fair}\n\
+                    spec: {defaults: {gpuMemoryUtilization: fairShare}}\n";
+
+fn without_fraction(object: &str) -> String {
+    object.replace(", --gpu-memory-utilization, \"0.30\"", "")
+}
+
+/// The share of the pods of `name` among the holders of a refusal.
+fn refused_beside(checked: &Checked, index: usize, name: &str) -> Vec<String> {
+    let holders = checked.items[index]["findings"][0]["holders"].as_array();
+    let holders = holders.unwrap_or_else(|| panic!("{}", checked.text));
+    holders
+        .iter()
+        .filter(|holder| holder["name"].as_str().unwrap().starts_with(name))
+        .map(|holder| holder["share"].as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[test]
+fn replicas_join_with_what_the_policy_gives_their_pods() {
+    let chat = without_fraction(&deployment("chat", 2, "0.30", 0));
+    // Two fair shares of four leave nearly half of the budget; two pods at the engine's default would leave nothing.
+    let input = format!("{FAIR}{chat}{}", pod("late", "0.40"));
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("chat", "admit"), ("late", "admit")],
+        "{}",
+        checked.text
+    );
+    let input = format!("{FAIR}{chat}{}", pod("late", "0.60"));
+    let checked = check(NODE, &input, &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("chat", "admit"), ("late", "deny")],
+        "{}",
+        checked.text
+    );
+    assert_eq!(refused_beside(&checked, 1, "chat").len(), 2, "{}", checked.text);
+    // As many pods by themselves count the same.
+    let alone = ["chat-0", "chat-1"]
+        .map(|name| without_fraction(&pod(name, "0.30")))
+        .concat();
+    let by_themselves = check(NODE, &format!("{FAIR}{alone}{}", pod("late", "0.60")), &[]);
+    assert_eq!(
+        refused_beside(&checked, 1, "chat"),
+        refused_beside(&by_themselves, 2, "chat")
+    );
+    // The same object again is an UPDATE that asks for no more.
+    let checked = check(NODE, &format!("{FAIR}{chat}{chat}{}", pod("late", "0.40")), &[]);
+    assert_eq!(
+        checked.verdicts(),
+        [("chat", "admit"), ("chat", "admit"), ("late", "admit")]
+    );
+}
+
+#[test]
+fn pods_of_a_daemon_set_join_with_what_each_node_makes_of_them() {
+    // The pod on the node with two slots gets its half, the one on the node with four its quarter.
+    let two = NODE.replace("gpu-a", "gpu-two").replace("\"4\"", "\"2\"");
+    let state = format!("{NODE}{two}");
+    let daemon = without_fraction(&deployment("agent", 1, "0.30", 0))
+        .replace("kind: Deployment", "kind: DaemonSet")
+        .replace("  replicas: 1\n", "")
+        .replace(
+            "  strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}\n",
+            "",
+        );
+    let on = |node: &str, fraction: &str| {
+        pod("late", fraction).replace(
+            "spec:\n",
+            &format!("spec:\n  nodeSelector: {{kubernetes.io/hostname: {node}}}\n"),
+        )
+    };
+    let state = state
+        .replace(
+            "nvidia.com/gpu.count",
+            "kubernetes.io/hostname: NAME\n    nvidia.com/gpu.count",
+        )
+        .replacen("NAME", "gpu-a", 1)
+        .replacen("NAME", "gpu-two", 1);
+    for (node, fits, not) in [("gpu-a", "0.60", "0.75"), ("gpu-two", "0.40", "0.60")] {
+        let checked = check(&state, &format!("{FAIR}{daemon}{}", on(node, fits)), &[]);
+        assert_eq!(
+            checked.verdicts(),
+            [("agent", "admit"), ("late", "admit")],
+            "{node}: {}",
+            checked.text
+        );
+        let checked = check(&state, &format!("{FAIR}{daemon}{}", on(node, not)), &[]);
+        assert_eq!(
+            checked.verdicts(),
+            [("agent", "admit"), ("late", "deny")],
+            "{node}: {}",
+            checked.text
+        );
+    }
+}

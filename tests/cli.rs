@@ -609,13 +609,13 @@ fn policy_files_are_read_and_their_errors_stand_where_they_are() {
 }
 
 /// Answers GETs as an API server would that has one GPU node and one pod, in pages of one, and forbids ConfigMaps.
-/// Gives its kubeconfig.
-fn api_server() -> String {
+/// It serves dynamic resource allocation in one version. Gives its kubeconfig.
+fn api_server(version: &'static str) -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         for stream in listener.incoming() {
-            answer(&mut stream.unwrap());
+            answer(&mut stream.unwrap(), version);
         }
     });
     kubeconfig_of(address)
@@ -628,7 +628,53 @@ fn kubeconfig_of(address: std::net::SocketAddr) -> String {
     )
 }
 
-fn answer(stream: &mut std::net::TcpStream) {
+/// The objects of dynamic resource allocation in a version; none of another.
+fn resources(path: &str, version: &str) -> Option<String> {
+    let plural = path.strip_prefix(&format!("/apis/resource.k8s.io/{version}/"))?;
+    let old = version == "v1beta1";
+    let device = r#""attributes":{"type":{"string":"gpu"},"productName":{"string":"NVIDIA L40S"}},"capacity":{"memory":{"value":"46068Mi"}}"#;
+    let device = if old {
+        format!(r#"{{"name":"gpu-0","basic":{{{device}}}}}"#)
+    } else {
+        format!(r#"{{"name":"gpu-0",{device}}}"#)
+    };
+    let request = if old {
+        r#"{"name":"gpu","deviceClassName":"gpu.nvidia.com"}"#
+    } else {
+        r#"{"name":"gpu","exactly":{"deviceClassName":"gpu.nvidia.com"}}"#
+    };
+    let spec = format!(r#"{{"devices":{{"requests":[{request}]}}}}"#);
+    let (kind, item) = match plural {
+        "resourceslices" => (
+            "ResourceSliceList",
+            format!(
+                r#"{{"metadata":{{"name":"dra-live"}},"spec":{{"driver":"gpu.nvidia.com","nodeName":"cpu-live",
+                "pool":{{"name":"cpu-live","generation":1}},"devices":[{device}]}}}}"#
+            ),
+        ),
+        "deviceclasses" => (
+            "DeviceClassList",
+            r#"{"metadata":{"name":"gpu.nvidia.com"},"spec":{"selectors":[{"cel":{"expression":"device.driver == 'gpu.nvidia.com'"}}]}}"#
+                .to_owned(),
+        ),
+        "resourceclaims" => (
+            "ResourceClaimList",
+            format!(
+                r#"{{"metadata":{{"name":"shared","namespace":"llm"}},"spec":{spec},"status":{{"allocation":{{"devices":{{"results":[
+                {{"request":"gpu","driver":"gpu.nvidia.com","pool":"cpu-live","device":"gpu-0"}}]}}}}}}}}"#
+            ),
+        ),
+        _ => (
+            "ResourceClaimTemplateList",
+            format!(r#"{{"metadata":{{"name":"one","namespace":"llm"}},"spec":{{"spec":{spec}}}}}"#),
+        ),
+    };
+    Some(format!(
+        r#"{{"kind":"{kind}","apiVersion":"resource.k8s.io/{version}","metadata":{{}},"items":[{item}]}}"#
+    ))
+}
+
+fn answer(stream: &mut std::net::TcpStream, version: &str) {
     use std::io::Read as _;
     let mut request = Vec::new();
     let mut byte = [0];
@@ -654,6 +700,10 @@ fn answer(stream: &mut std::net::TcpStream) {
                 .to_owned(),
         ),
         "/apis/vramgate.io/v1alpha1/gpusharingpolicies" => ("404 Not Found", "404 page not found".to_owned()),
+        path if path.starts_with("/apis/resource.k8s.io/") => resources(path, version).map_or_else(
+            || ("404 Not Found", "404 page not found".to_owned()),
+            |list| ("200 OK", list),
+        ),
         _ => ("200 OK", list("List", "", "")),
     };
     let length = body.len();
@@ -666,7 +716,7 @@ fn answer(stream: &mut std::net::TcpStream) {
 #[test]
 fn a_live_cluster_is_read_page_by_page_and_what_is_missing_is_said() {
     let folder = Folder::new();
-    let kubeconfig = folder.write("kubeconfig", api_server());
+    let kubeconfig = folder.write("kubeconfig", api_server("none"));
     let output = run(&["top", "--kubeconfig", &kubeconfig, "-o", "json"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(json(&output)["items"][0]["node"], "gpu-live");
@@ -682,6 +732,44 @@ fn a_live_cluster_is_read_page_by_page_and_what_is_missing_is_said() {
         .unwrap();
     assert_eq!(code(&output), 0, "{}", stderr(&output));
     assert_eq!(json(&output)["items"][0]["placement"][0]["node"], "gpu-live");
+}
+
+#[test]
+fn claims_of_a_live_cluster_are_read_in_whichever_version_it_serves() {
+    let folder = Folder::new();
+    for version in ["v1", "v1beta2", "v1beta1"] {
+        let kubeconfig = folder.write("kubeconfig", api_server(version));
+        let output = run(&["top", "--kubeconfig", &kubeconfig, "-o", "json"]);
+        assert_eq!(code(&output), 0, "{}", stderr(&output));
+        let rows = json(&output)["items"].clone();
+        let row = rows.as_array().unwrap().iter();
+        let row = row.clone().find(|row| row["device"] == "gpu.nvidia.com[gpu-0]");
+        assert_eq!(
+            row.unwrap_or_else(|| panic!("{version}: {rows}"))["totalMiB"],
+            46_068
+        );
+        for (entry, codes) in [
+            ("resourceClaimName: shared", &["VG101"][..]),
+            ("resourceClaimTemplateName: one", &["VG101"]),
+            ("resourceClaimName: none", &["VG101", "VG704"]),
+        ] {
+            let pod = format!(
+                "apiVersion: v1\nkind: Pod\nmetadata: {{name: chat, namespace: llm}}\nspec:\n  resourceClaims: [{{name: gpu, {entry}}}]\n  \
+                 containers:\n  - name: server\n    image: vllm/vllm-openai:v0.11.0\n    args: [--model, example-org/chat, \
+                 --gpu-memory-utilization, '1.5']\n    resources: {{claims: [{{name: gpu}}]}}\n"
+            );
+            let pod = folder.write("claim.yaml", pod);
+            let output = run(&["check", "--kubeconfig", &kubeconfig, &pod, "-o", "json"]);
+            let findings = json(&output)["items"][0]["findings"].clone();
+            let found: Vec<&str> = findings
+                .as_array()
+                .unwrap()
+                .iter()
+                .filter_map(|one| one["code"].as_str())
+                .collect();
+            assert_eq!(found, codes, "{version} {entry}: {findings}");
+        }
+    }
 }
 
 #[test]

@@ -21,16 +21,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vramgate::cluster::{
-    Cluster, ConnectError, Freshness, LookUpError, LookUps, Metrics, OverBudget, Refresh, Timing, Watched,
-    connect,
+    Cluster, ConnectError, Freshness, LookUpError, LookUps, Metrics, OverBudget, Reader, Refresh, Timing,
+    Watched, connect,
 };
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
+use vramgate::policy::ConfigMapName;
 use vramgate::workload::WorkloadKind;
 use vramgate::workload::pod::OwnerReference;
 
 use api_server::ApiServer;
-use recorder::{ByLabel, Recorder};
+use recorder::{Beside, ByLabel, Recorder};
 
 fn timing() -> Timing {
     Timing {
@@ -66,10 +67,14 @@ impl Drop for Running {
 
 impl Running {
     async fn start(api: ApiServer, timing: Timing) -> Self {
+        Self::start_with(api, timing, Arc::new(ByLabel)).await
+    }
+
+    async fn start_with(api: ApiServer, timing: Timing, reader: Arc<dyn Reader>) -> Self {
         let facts = Arc::new(Mutex::new(Recorder::default()));
         let client = client(&api).await;
         let clock = Arc::new(|| Moment(1_000_000));
-        let cluster = Cluster::new(client, Arc::clone(&facts), Arc::new(ByLabel), clock, timing);
+        let cluster = Cluster::new(client, Arc::clone(&facts), reader, clock, timing);
         let (freshness, look_ups) = (cluster.freshness(), cluster.look_ups());
         let (refresh, metrics) = (cluster.refresh(), cluster.metrics());
         let task = tokio::spawn(async move {
@@ -641,6 +646,91 @@ async fn a_refresh_lists_everything_again() {
     )
     .await;
     assert_eq!(running.pods(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn config_maps_beside_which_nodes_are_read_are_followed_and_nodes_read_again() {
+    let api = ApiServer::start().await;
+    api.set("nodes", node("n1", 1));
+    let reader = Arc::new(Beside::default());
+    let running = Running::start_with(api, timing(), Arc::clone(&reader) as Arc<dyn Reader>).await;
+    running.until_ready().await;
+    // Nobody names one: none is asked for.
+    assert_eq!(running.api.requests("LIST configmaps"), 0);
+    assert_eq!(running.freshness.age_of(Watched::PluginConfigs), Duration::ZERO);
+    // A policy that names one comes into force. That there is none is an answer.
+    let name = ConfigMapName {
+        namespace: "gpu".to_owned(),
+        name: "plugin".to_owned(),
+    };
+    reader.named.lock().unwrap().insert(name);
+    running.refresh.request();
+    let told = || reader.told.lock().unwrap().clone();
+    until("it is asked for", || told() == [None], || format!("{:?}", told())).await;
+    let nodes = |running: &Running| running.api.requests("LIST nodes");
+    let pods = running.api.requests("LIST pods");
+    for (value, what) in [("a", "it appears"), ("b", "it changes")] {
+        let before = nodes(&running);
+        running.api.config_map("gpu", "plugin", &json!({"key": value}));
+        until(
+            what,
+            || told().last() == Some(&Some(value.to_owned())),
+            || format!("{:?}", told()),
+        )
+        .await;
+        until("nodes are read again", || nodes(&running) > before, String::new).await;
+    }
+    let before = nodes(&running);
+    running.api.delete("configmaps", "gpu", "plugin");
+    until(
+        "it goes",
+        || told().last() == Some(&None),
+        || format!("{:?}", told()),
+    )
+    .await;
+    until("nodes are read again", || nodes(&running) > before, String::new).await;
+    assert_eq!(
+        running.api.requests("LIST pods"),
+        pods,
+        "pods are not read for it"
+    );
+    // What is named no more is followed no more.
+    reader.named.lock().unwrap().clear();
+    running.refresh.request();
+    until(
+        "pods again",
+        || running.api.requests("LIST pods") > pods,
+        String::new,
+    )
+    .await;
+    let count = told().len();
+    running.api.config_map("gpu", "plugin", &json!({"key": "c"}));
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(told().len(), count);
+    assert!(running.freshness.is_ready());
+}
+
+#[tokio::test]
+async fn a_role_that_lets_nobody_watch_config_maps_holds_nothing_up() {
+    let api = ApiServer::start().await;
+    api.refuse("configmaps", Some(403));
+    let reader = Arc::new(Beside::default());
+    let name = ConfigMapName {
+        namespace: "gpu".to_owned(),
+        name: "plugin".to_owned(),
+    };
+    reader.named.lock().unwrap().insert(name);
+    let running = Running::start_with(api, timing(), Arc::clone(&reader) as Arc<dyn Reader>).await;
+    running.until_ready().await;
+    running.api.config_map("gpu", "plugin", &json!({"key": "a"}));
+    running.api.refuse("configmaps", None);
+    let told = || reader.told.lock().unwrap().clone();
+    until(
+        "granted, it is read",
+        || told() == [Some("a".to_owned())],
+        || format!("{:?}", told()),
+    )
+    .await;
 }
 
 #[tokio::test]

@@ -417,6 +417,70 @@ fn what_configures_no_gpus_is_not_ours() {
 }
 
 #[test]
+fn what_a_policy_names_as_the_mig_managers_is_judged_whatever_it_holds() {
+    let cluster = Cluster::with_policy(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: p}\nspec: {device: {migConfig: \
+         gpu-operator/mig}}\n",
+    );
+    let lines = |values: &[(&str, &str)]| {
+        let verdict = cluster.configure(&config_map("mig", values), None, &[]);
+        assert!(verdict.judged && !verdict.admit, "{values:?}");
+        assert!(verdict.findings.iter().all(|finding| finding.code == Code::Vg601));
+        headlines(&verdict)
+    };
+    for (text, words) in [
+        ("all-1g.10gb", "not a map"),
+        ("- a\n- b\n", "not a map"),
+        ("42", "not a map"),
+        ("", "is empty"),
+        ("a: [\n", "config.yaml"),
+        ("settings: 1\n", "version"),
+    ] {
+        let told = lines(&[("config.yaml", text)]);
+        assert!(told.contains(words), "{text:?}: {told}");
+    }
+    let told = lines(&[("config.yml", "x: 1")]);
+    assert!(told.contains("reads its key config.yaml; it has none"), "{told}");
+    assert!(lines(&[]).contains("it has none"));
+    // Another key beside a good one is the user's, and so is a ConfigMap of another name.
+    let mut good = mig_map(&[("a", "1g.10gb: 1")]);
+    good["metadata"]["name"] = json!("mig");
+    good["data"]["notes"] = json!("for people");
+    let verdict = cluster.configure(&good, None, &[]);
+    assert!(verdict.judged && verdict.admit, "{:#?}", verdict.findings);
+    assert!(
+        !cluster
+            .configure(&config_map("other", &[("config.yaml", "settings: 1")]), None, &[])
+            .judged
+    );
+}
+
+#[test]
+fn a_key_that_stands_twice_is_refused_in_either_document() {
+    let cluster = with(&[h100("n")]);
+    let twice = "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {name: nvidia.com/gpu, replicas: 2, replicas: 4}\n";
+    let verdict = cluster.configure(&config_map("m", &[("k", twice)]), None, &[]);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg602),
+        "{:#?}",
+        verdict.findings
+    );
+    assert!(
+        headlines(&verdict).contains("replicas"),
+        "{}",
+        headlines(&verdict)
+    );
+    let mut map = mig_map(&[("a", "1g.10gb: 1"), ("a", "1g.10gb: 2")]);
+    map["metadata"]["name"] = json!("m");
+    let verdict = cluster.configure(&map, None, &[]);
+    assert!(
+        !verdict.admit && has(&verdict, Code::Vg601),
+        "{:#?}",
+        verdict.findings
+    );
+}
+
+#[test]
 fn hostile_documents_cost_little() {
     let cluster = with(&[h100("n")]);
     let sets: Vec<String> = (1..2_400)

@@ -153,6 +153,72 @@ fn ranks_of_every_engine_are_counted_against_the_slots() {
     }
 }
 
+#[test]
+fn processes_of_one_launcher_need_a_device_each_unless_mps_lets_them_share_one() {
+    let train = |command: &[&str], variables: Value| {
+        pod_of(
+            "train",
+            json!([{"name": "trainer", "image": "pytorch/pytorch:2.8.0", "command": command, "env": variables,
+                "resources": {"limits": {"nvidia.com/gpu": "1"}}}]),
+        )
+    };
+    let four = train(&["torchrun", "--nproc_per_node=4", "train.py"], json!([]));
+    let by_variable = train(
+        &["torchrun", "train.py"],
+        json!([{"name": "PET_NPROC_PER_NODE", "value": "4"}]),
+    );
+    for object in [&four, &by_variable] {
+        let mut cluster = Cluster::new();
+        whole(&mut cluster, "gpu-1", H100);
+        cluster.gpu_node("gpu-4", "NVIDIA-H100-80GB-HBM3", H100, 4, 1);
+        let verdict = cluster.create(object);
+        assert!(!verdict.admit, "{:#?}", verdict.findings);
+        let found = finding(&verdict, Code::Vg105);
+        assert!(found.message.contains("needs 4 devices"), "{}", found.message);
+        assert_eq!(fixes_hold(&mut cluster, object, &verdict), 1);
+        // Two time-sliced slots may be one device; of one slot four processes are three too many.
+        let verdict = h100().create(object);
+        assert!(
+            !verdict.admit && has(&verdict, Code::Vg105),
+            "{:#?}",
+            verdict.findings
+        );
+        // Clients of MPS stand on one device together (VG405).
+        let mut clients = Cluster::new();
+        clients.node(&kit::mps_node("mps", "NVIDIA-H100-80GB-HBM3", H100, 1, 4));
+        let verdict = clients.create(object);
+        assert!(
+            verdict.admit && has(&verdict, Code::Vg405),
+            "{:#?}",
+            verdict.findings
+        );
+    }
+    // One for each device, and numbers of all machines together, are no such statement.
+    for command in [
+        &["torchrun", "--nproc_per_node=1", "train.py"][..],
+        &["torchrun", "--nproc_per_node=gpu", "train.py"],
+        &["torchrun", "--nnodes=4", "train.py"],
+        &[
+            "accelerate",
+            "launch",
+            "--num_processes",
+            "4",
+            "--config_file",
+            "c.yaml",
+            "train.py",
+        ],
+    ] {
+        let mut cluster = Cluster::new();
+        whole(&mut cluster, "gpu-1", H100);
+        let verdict = cluster.create(&train(command, json!([])));
+        assert!(
+            verdict.admit && !has(&verdict, Code::Vg105),
+            "{command:?}: {:#?}",
+            verdict.findings
+        );
+    }
+}
+
 // What an UPDATE may be refused for.
 
 #[test]
@@ -911,4 +977,59 @@ fn a_namespace_cannot_fill_the_ledger_with_pods_that_are_never_stored() {
     seen["metadata"]["uid"] = json!("uid-1");
     cluster.see(&seen);
     assert!(cluster.create(&pod("one-more", "0.10")).admit);
+}
+
+/// A node whose count of slots cannot be read may have some: the refusal says what cannot be read.
+#[test]
+fn what_cannot_be_read_of_a_node_is_told_where_nobody_offers_it() {
+    let mut cluster = Cluster::new();
+    let mut node = gpu_node("odd", "NVIDIA-L40S", 46_068, 1, 4);
+    node["status"]["capacity"] = json!({});
+    node["status"]["allocatable"]["nvidia.com/gpu"] = json!("four");
+    cluster.node(&node);
+    let verdict = cluster.create(&pod("a", "0.30"));
+    let found = finding(&verdict, Code::Vg302);
+    let text = message::headline(found);
+    assert!(
+        text.contains(
+            "node odd: status.allocatable[nvidia.com/gpu] is \"four\", which is not a count of slots"
+        ),
+        "{text}"
+    );
+    assert!(text.len() < 256, "{text}");
+    // Where the capacity can be read it is used, and the reason told where the pod passes (VG704).
+    node["status"]["capacity"]["nvidia.com/gpu"] = json!("4");
+    cluster.node(&node);
+    let verdict = cluster.create(&pod("b", "0.30"));
+    assert!(verdict.admit, "{:#?}", verdict.findings);
+    assert!(
+        finding(&verdict, Code::Vg704).message.contains("\"four\""),
+        "{:#?}",
+        verdict.findings
+    );
+}
+
+#[test]
+fn a_pod_comes_under_notice_where_its_sources_of_variables_hint_at_devices() {
+    let may = |source: Value, class: Option<&str>| {
+        let pod = json!({"metadata": {"name": "p"}, "spec": {"runtimeClassName": class, "containers": [
+            {"name": "c", "image": "registry.example/app:1", "envFrom": [source]}]}});
+        vramgate::demand::access::may_reach(&serde_json::from_value(pod).unwrap(), |_| false)
+    };
+    let map = |name: &str| json!({"configMapRef": {"name": name}});
+    let prefixed = |prefix: &str, name: &str| json!({"prefix": prefix, "configMapRef": {"name": name}});
+    for (source, class, noticed) in [
+        (map("gpu-settings"), None, true),
+        (map("team-nvidia"), None, true),
+        (json!({"secretRef": {"name": "cuda"}}), None, true),
+        (map("settings"), None, false),
+        (map("settings"), Some("nvidia"), true),
+        (map("settings"), Some("gvisor"), false),
+        (prefixed("NVIDIA_", "settings"), None, true),
+        (prefixed("NVIDIA_VISIBLE_DEVICES", "settings"), None, true),
+        (prefixed("APP_", "gpu-settings"), Some("nvidia"), false),
+        (json!({}), None, false),
+    ] {
+        assert_eq!(may(source.clone(), class), noticed, "{source} {class:?}");
+    }
 }

@@ -298,6 +298,11 @@ fn unusable_input_is_told_with_what_to_write() {
             vec!["a total without a product"],
         ),
         (
+            vec!["--product=foo=1MiB", "1g.10gb=1"],
+            vec!["--product", "foo=1MiB", "1 MiB", "too small", "nvidia-smi"],
+        ),
+        (vec!["--product=foo=3072", "1g.10gb=1"], vec!["too small"]),
+        (
             vec!["--product=1g.10gb@a100-80gb", "1g.10gb=1"],
             vec!["name the whole GPU"],
         ),

@@ -238,6 +238,32 @@ fn m4_the_limit_is_divided_among_the_processes_of_a_container() {
 }
 
 #[test]
+fn vg405_proposes_a_limit_for_each_process_that_keeps_them_to_one_slot() {
+    let spec = "{mps: {memoryLimit: none}}";
+    let nodes = [mps_node("mps", PRODUCT, H100, 1, 4)];
+    let two = torch(&["--nproc_per_node=2"]);
+    let mut with_other = two.clone();
+    with_other["spec"]["containers"][0]["env"] = json!([{"name": "A", "value": "b"}]);
+    let own = with_env(two.clone(), &[(LIMIT, "0=18350M")]);
+    for object in [&two, &with_other, &own] {
+        let mut cluster = policy(spec, &nodes);
+        let verdict = cluster.try_create(object);
+        assert!(verdict.admit, "{:#?}", verdict.findings);
+        let fixes = &finding(&verdict, Code::Vg405).fixes;
+        assert_eq!(fixes.len(), 1);
+        let changed = kit::apply(object, &fixes[0]);
+        assert_eq!(env(&changed, 0, LIMIT), Some("0=10194M"));
+        let again = cluster.create(&changed);
+        assert!(again.admit, "{:#?}", again.findings);
+        assert_eq!(finding(&again, Code::Vg405).fixes, []);
+    }
+    // What the policy divided needs nothing.
+    let mut cluster = mps();
+    let changed = settled(&mut cluster, &two);
+    assert_eq!(finding(&cluster.try_create(&changed), Code::Vg405).fixes, []);
+}
+
+#[test]
 fn m6_what_the_user_wrote_stays_unless_the_policy_overrides() {
     let own = with_env(pod("a", "0.20"), &[(LIMIT, "0=40000M"), (THREADS, "80")]);
     let mut cluster = mps();
@@ -605,13 +631,39 @@ fn m5_a_volume_over_the_shared_memory_and_another_user_are_told() {
         "vg404-other-user",
         &message::headline(finding(&verdict, Code::Vg404)),
     );
+    // As the other's user it passes untold, and by policy that is what it takes.
+    assert_eq!(fixes_end(&mut cluster, &other, &verdict, Code::Vg404), 1);
+    let mut refusing = policy(
+        "{codes: {error: [VG404]}}",
+        &[mps_node("mps", PRODUCT, H100, 1, 4)],
+    );
+    refusing.create(&own);
+    let refused = refusing.try_create(&other);
+    assert!(!refused.admit);
+    golden("vg404-refused", &message::refusal(&refused));
+    assert_eq!(fixes_end(&mut refusing, &other, &refused, Code::Vg404), 1);
+    // Two users beside each other in one pod, and one that only root would end.
+    let mut pair = pod("pair", "0.10");
+    let mut second = pair["spec"]["containers"][0].clone();
+    second["name"] = json!("second");
+    second["securityContext"] = json!({"allowPrivilegeEscalation": false, "runAsUser": 1002});
+    pair["spec"]["containers"].as_array_mut().unwrap().push(second);
+    pair["spec"]["securityContext"] = json!({"runAsUser": 1001});
+    let told = cluster.try_create(&pair);
+    assert_eq!(fixes_end(&mut cluster, &pair, &told, Code::Vg404), 1);
+    let mut root = with(&[mps_node("mps", PRODUCT, H100, 1, 4)]);
+    let mut as_root = own.clone();
+    as_root["spec"]["securityContext"] = json!({"runAsUser": 0});
+    root.create(&as_root);
+    assert_eq!(finding(&root.try_create(&other), Code::Vg404).fixes, []);
     // Somebody of another namespace is not named, and a Deployment is told the same.
     other["metadata"]["namespace"] = json!("team-b");
     let verdict = cluster.try_create(&other);
     let text = &finding(&verdict, Code::Vg404).message;
     assert!(text.contains("a pod of another namespace"), "{text}");
     let template = kit::deployment("d", 1, &other["spec"]["containers"][0]);
-    assert!(has(&cluster.try_create(&template), Code::Vg404));
+    let verdict = cluster.try_create(&template);
+    assert_eq!(fixes_end(&mut cluster, &template, &verdict, Code::Vg404), 1);
     // Without MPS neither matters, and a user that only the image tells is not known.
     let mut sliced = with(&time_sliced(4));
     assert!(sliced.create(&own).findings.is_empty());
@@ -626,6 +678,30 @@ fn m5_a_volume_over_the_shared_memory_and_another_user_are_told() {
     assert!(!verdict.admit);
     golden("vg403-refused", &message::refusal(&verdict));
     assert_eq!(kit::fixes_hold(&mut strict, &own, &verdict), 1);
+}
+
+/// Each change that a finding of this code proposes is admitted, and nothing of that code is said any more of what it
+/// changed.
+fn fixes_end(
+    cluster: &mut Cluster,
+    object: &Value,
+    verdict: &vramgate::decision::Verdict,
+    code: Code,
+) -> usize {
+    let mut ended = 0;
+    for finding in verdict.findings.iter().filter(|finding| finding.code == code) {
+        for fix in &finding.fixes {
+            let changed = kit::apply(object, fix);
+            let again = cluster.try_create(&changed);
+            assert!(again.admit, "{}: {:#?}", fix.title, again.findings);
+            let still = again.findings.iter().find(|other| {
+                other.code == code && (other.path == finding.path && other.message == finding.message)
+            });
+            assert!(still.is_none(), "{}: {still:#?}", fix.title);
+            ended += 1;
+        }
+    }
+    ended
 }
 
 #[test]
@@ -643,7 +719,13 @@ fn vg406_tells_of_each_variable_without_effect() {
             .filter(|finding| finding.code == Code::Vg406);
         let before = lines.len();
         lines.extend(found.map(message::headline));
-        lines.len() - before
+        let told = lines.len() - before;
+        // Each has its way out, in a template as well.
+        assert_eq!(fixes_end(&mut cluster, &object, &verdict, Code::Vg406), told);
+        let template = kit::deployment("d", 1, &object["spec"]["containers"][0]);
+        let verdict = cluster.try_create(&template);
+        assert_eq!(fixes_end(&mut cluster, &template, &verdict, Code::Vg406), told);
+        told
     };
     let mps = [mps_node("mps", PRODUCT, H100, 1, 4)];
     let mixed = [mps[0].clone(), mps_node("half", PRODUCT, H100, 1, 2)];
@@ -651,12 +733,15 @@ fn vg406_tells_of_each_variable_without_effect() {
     assert_eq!(tell(&mps, &[(LIMIT, "half of it"), (THREADS, "most")]), 2);
     assert_eq!(tell(&mps, &[(LIMIT, "1=17000M")]), 1);
     assert_eq!(tell(&mps, &[(LIMIT, "0=20390M"), (THREADS, "26")]), 2);
-    assert_eq!(tell(&mps, &[("CUDA_VISIBLE_DEVICES", "0")]), 1);
+    assert_eq!(tell(&mps, &[("CUDA_VISIBLE_DEVICES", "1")]), 1);
+    assert_eq!(tell(&mps, &[("CUDA_VISIBLE_DEVICES", "")]), 1);
     // What has an effect is not told of, on one kind of node or on another.
     assert_eq!(tell(&mps, &[(LIMIT, "0=20389M"), (THREADS, "25")]), 0);
     assert_eq!(tell(&mixed, &[(LIMIT, "0=30000M"), (THREADS, "40")]), 0);
     assert_eq!(tell(&mps, &[(LIMIT, "GPU-0a1b2c3d=17000M")]), 0);
-    assert_eq!(tell(&time_sliced(4), &[("CUDA_VISIBLE_DEVICES", "0")]), 0);
+    assert_eq!(tell(&mps, &[("CUDA_VISIBLE_DEVICES", "0")]), 0);
+    assert_eq!(tell(&mps, &[("CUDA_VISIBLE_DEVICES", "GPU-0a1b2c3d")]), 0);
+    assert_eq!(tell(&time_sliced(4), &[("CUDA_VISIBLE_DEVICES", "1")]), 0);
     for line in &lines {
         assert!(line.len() < 256, "{line}");
     }
@@ -873,6 +958,31 @@ fn c3_a_pod_at_the_default_fraction_goes_to_dedicated_nodes_only() {
     let mut bound = pod_of("chat", json!([image("v0.20.0")]));
     bound["spec"]["nodeName"] = json!("sliced-1");
     assert_eq!(with(&four).patches(&bound), []);
+}
+
+#[test]
+fn changes_are_tried_on_the_pod_as_it_was_submitted() {
+    let nodes = [
+        gpu_node("sliced", PRODUCT, H100, 1, 4),
+        mps_node("mps", PRODUCT, H100, 1, 4),
+    ];
+    let mut cluster = with(&nodes);
+    for name in ["a", "b", "c"] {
+        cluster.running(&pod(name, "0.29"), "sliced");
+    }
+    // The limit of MPS refuses it, so it is kept to the node that is full; with less it may go to the other one as well.
+    let late = pod("late", "0.30");
+    assert_eq!(
+        left_out(&cluster.mutated(&late)),
+        ["nvidia.com/gpu.sharing-strategy NotIn mps"]
+    );
+    let verdict = cluster.check(&late);
+    assert!(!verdict.admit && has(&verdict, Code::Vg201));
+    let fixes = &finding(&verdict, Code::Vg201).fixes;
+    assert_eq!(fixes.len(), 1, "{:#?}", verdict.findings);
+    let changed = cluster.mutated(&kit::apply(&late, &fixes[0]));
+    assert_eq!(left_out(&changed), [] as [&str; 0]);
+    assert!(cluster.create(&changed).admit, "{changed:#}");
 }
 
 #[test]

@@ -4,16 +4,14 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::args::{Advise, AdviseOutput, AdviseOwners, AdviseWorkload, Required};
-use super::fit::{engine, kept, releases};
+use super::fit::{Several, kept};
 use super::mig::{geometry, is_label_value, number, product};
 use super::output::clean;
 use super::{Failure, Outcome, output};
 use crate::advise::{self, Advice, Hardware, Isolation, Need, Owners, Request, Workload};
-use crate::device::catalogue::Catalogue as Products;
 use crate::document::{AdviceDocument, yaml};
-use crate::fit::{Named, Question, ask};
+use crate::fit::Named;
 use crate::message::cut;
-use crate::model::Catalogue;
 use crate::policy::PolicySet;
 use crate::units::Mib;
 
@@ -166,74 +164,35 @@ fn memory(text: &str) -> Result<Need, Failure> {
 
 /// What each model takes of such a GPU at least, so that one request of its longest context surely fits.
 fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
-    if args.models.is_empty() {
-        return if args.arguments.is_empty() {
-            Ok(Vec::new())
-        } else {
-            Err(Failure::new(
-                "ENGINE ARGS: stand behind -- without --models, so no engine is started with them; add --models, or leave \
-                 them out",
-            ))
-        };
-    }
-    let engine = engine(&args.engine)?;
-    let mut notes = Vec::new();
-    let releases = releases(args.engine_version.as_deref(), Some(engine), &mut notes)?;
-    for note in &notes {
-        output::note(&format!("note: {}", clean(note)));
-    }
     let policy = PolicySet::built_in().for_device(&BTreeMap::new());
-    let mut failures = Vec::new();
-    let mut needs = Vec::new();
-    for text in &args.models {
-        let (model, count) = match text.rsplit_once('=') {
-            Some((model, count)) => (model.trim(), kept(number(&cut(text, 60), count), &mut failures)),
-            None => (text.trim(), Some(1)),
-        };
-        let Some(count) = count else { continue };
-        let shown = cut(model, 60);
-        let answer = ask(&Question {
-            catalogue: Catalogue::embedded(),
-            products: Products::embedded(),
-            model: Some(model),
-            quantization: None,
-            device: named,
-            devices: None,
-            engine,
-            releases,
-            arguments: &args.arguments,
-        });
-        let fitting = match answer {
-            Ok(fitting) => fitting,
-            Err(error) => {
-                failures.push(Failure::new(format!("--models {shown:?}: {error}")));
-                continue;
-            }
-        };
+    let several = Several {
+        flag: "--models",
+        models: &args.models,
+        engine: &args.engine,
+        engine_version: args.engine_version.as_deref(),
+        arguments: &args.arguments,
+        device: named,
+    };
+    several.each(|asked| {
+        let fitting = &asked.fitting;
         let Some(figures) = &fitting.figures else {
-            failures.push(Failure::new(format!("--models {shown:?}: {}", fitting.reason)));
-            continue;
+            return Err(Failure::new(format!("{}: {}", asked.place, fitting.reason)));
         };
         let total = named.device.total;
         let (request, overhead) = if let Some(fraction) = &figures.smallest_fraction {
-            let overhead = policy.overheads.of(engine, None, false, fitting.ranks);
+            let overhead = policy.overheads.of(asked.engine, None, false, fitting.ranks);
             (fraction.of(total), overhead)
         } else {
             let estimate = &figures.estimate;
             (estimate.used().upper_mib(), estimate.outside.upper_mib())
         };
-        needs.push(Need {
-            name: shown,
+        Ok(Need {
+            name: cut(asked.model, 60),
             request,
             overhead,
             profile: figures.smallest_profile.clone(),
             ranks: fitting.ranks,
-            count,
-        });
-    }
-    if failures.is_empty() {
-        Ok(needs)
-    } else {
-        Err(Failure::joined(failures))
-    }
+            count: asked.count,
+        })
+    })
 }

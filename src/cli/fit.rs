@@ -13,7 +13,10 @@ use crate::model::{Catalogue, Format, Model, Told, check};
 
 mod bar;
 mod score;
+mod several;
 mod text;
+
+pub(super) use several::{Asked, Several};
 
 /// Engines whose arguments are read.
 const ENGINES: [&str; 7] = ["vllm", "sglang", "tgi", "tei", "trtllm", "llama.cpp", "lmdeploy"];

@@ -3,17 +3,16 @@
 use std::fmt::Write as _;
 
 use super::args::{Mig, MigCommand, MigPlan as PlanArgs, PlanOutput};
-use super::fit::{engine, kept, releases};
+use super::fit::{Asked, Several, kept};
 use super::output::clean;
 use super::{Failure, Outcome, output};
 use crate::device::catalogue::Catalogue as Products;
 use crate::document::{MigParted, MigPlan};
 use crate::finding::Finding;
-use crate::fit::{Fitting, Named, Question, ask};
+use crate::fit::Named;
 use crate::message::cut;
 use crate::mig::plan::{Wanted, plan};
 use crate::mig::{Geometry, ProfileName};
-use crate::model::Catalogue;
 
 mod text;
 
@@ -45,18 +44,20 @@ fn run_plan(args: &PlanArgs) -> Result<Outcome, Failure> {
     if let Err(failure) = is_label_value("--name", &args.name) {
         failures.push(failure);
     }
-    if !args.arguments.is_empty() && args.models.is_empty() {
-        failures.push(Failure::new(
-            "ENGINE ARGS: stand behind -- without --model, so no engine is started with them; add --model, or leave \
-             them out",
-        ));
-    }
     let (Some(named), true) = (product, failures.is_empty()) else {
         return Err(Failure::joined(failures));
     };
     let geometry = geometry(&named);
+    if let Some(profile) = geometry.as_ref().and_then(Geometry::nameless) {
+        return Err(Failure::new(format!(
+            "--product: {:?} has a total of {}, too small to be cut: an eighth of it is no gigabyte, by which profiles are \
+             named ({profile}); write the MiB that nvidia-smi prints",
+            cut(&args.product, 60),
+            named.device.total
+        )));
+    }
     let title = named.title();
-    let served = models(args, &named)?;
+    let served = several(args, &named).each(|asked| slice(asked, &named))?;
     for model in &served {
         asked.push((model.profile.clone(), model.count));
     }
@@ -205,70 +206,40 @@ pub(super) fn is_label_value(flag: &str, name: &str) -> Result<(), Failure> {
     )))
 }
 
-/// The smallest slice that surely holds each model.
-fn models(args: &PlanArgs, named: &Named) -> Result<Vec<Served>, Failure> {
-    if args.models.is_empty() {
-        return Ok(Vec::new());
-    }
-    let engine = engine(&args.engine)?;
-    let mut notes = Vec::new();
-    let releases = releases(args.engine_version.as_deref(), Some(engine), &mut notes)?;
-    for note in &notes {
-        output::note(&format!("note: {}", clean(note)));
-    }
-    let mut failures = Vec::new();
-    let mut served = Vec::new();
-    for text in &args.models {
-        let (model, count) = match text.rsplit_once('=') {
-            Some((model, count)) => (model.trim(), kept(number(&cut(text, 60), count), &mut failures)),
-            None => (text.trim(), Some(1)),
-        };
-        let Some(count) = count else { continue };
-        let answer = ask(&Question {
-            catalogue: Catalogue::embedded(),
-            products: Products::embedded(),
-            model: Some(model),
-            quantization: None,
-            device: named,
-            devices: None,
-            engine,
-            releases,
-            arguments: &args.arguments,
-        });
-        let profile = match &answer {
-            Ok(fitting) => slice(model, named, fitting),
-            Err(error) => Err(Failure::new(format!("--model {:?}: {error}", cut(model, 60)))),
-        };
-        served.extend(kept(profile, &mut failures).map(|profile| Served {
-            model: cut(model, 80),
-            count,
-            profile,
-        }));
-    }
-    if failures.is_empty() {
-        Ok(served)
-    } else {
-        Err(Failure::joined(failures))
+fn several<'a>(args: &'a PlanArgs, named: &'a Named) -> Several<'a> {
+    Several {
+        flag: "--model",
+        models: &args.models,
+        engine: &args.engine,
+        engine_version: args.engine_version.as_deref(),
+        arguments: &args.arguments,
+        device: named,
     }
 }
 
-fn slice(model: &str, named: &Named, fitting: &Fitting) -> Result<String, Failure> {
-    let model = cut(model, 60);
-    let title = named.title();
+/// The smallest slice that surely holds a model.
+fn slice(asked: &Asked<'_>, named: &Named) -> Result<Served, Failure> {
+    let (place, fitting) = (&asked.place, &asked.fitting);
     let Some(figures) = &fitting.figures else {
-        return Err(Failure::new(format!("--model {model:?}: {}", fitting.reason)));
+        return Err(Failure::new(format!("{place}: {}", fitting.reason)));
     };
     if fitting.ranks > 1 {
         return Err(Failure::new(format!(
-            "--model {model:?}: {} ranks cannot be spread over MIG slices, because CUDA shows a process one slice only \
-             (VG303); plan whole GPUs for it",
+            "{place}: {} ranks cannot be spread over MIG slices, because CUDA shows a process one slice only (VG303); plan \
+             whole GPUs for it",
             fitting.ranks
         )));
     }
-    figures.smallest_profile.clone().ok_or_else(|| {
-        Failure::new(format!(
-            "--model {model:?}: no MIG slice of {title} whose memory is known surely holds it with these arguments; see \
-             `vramgate fit` for what would"
-        ))
+    let Some(profile) = figures.smallest_profile.clone() else {
+        return Err(Failure::new(format!(
+            "{place}: no MIG slice of {} whose memory is known surely holds it with these arguments; see `vramgate fit` for \
+             what would",
+            named.title()
+        )));
+    };
+    Ok(Served {
+        model: cut(asked.model, 80),
+        count: asked.count,
+        profile,
     })
 }

@@ -1,5 +1,6 @@
 //! `vramgate serve`: the webhook over a live cluster, a snapshot, or the example cluster that is built in.
 
+use std::collections::BTreeMap;
 use std::env;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -146,9 +147,12 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
         "node",
         move || {
             let over = over.lock().unwrap_or_else(PoisonError::into_inner).over_budget();
-            over.into_iter()
-                .map(|device| (device.node.to_string(), device.times_budget()))
-                .collect()
+            let mut fullest = BTreeMap::new();
+            for device in over {
+                let ratio = fullest.entry(device.node.to_string()).or_insert(0.0_f64);
+                *ratio = ratio.max(device.times_budget());
+            }
+            fullest
         },
     );
     let reserved = Arc::clone(ledger);

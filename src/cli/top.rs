@@ -102,14 +102,18 @@ fn cells(row: &DeviceRow) -> [String; 10] {
 
 fn holders(text: &mut String, row: &DeviceRow) {
     for holder in &row.holders {
+        // Of a device of unknown size a fraction is no number of MiB.
+        let amount = if row.total.is_none() && holder.request == Mib::ZERO {
+            "size unknown".to_owned()
+        } else {
+            format!("{} + {} MiB", holder.request.get(), holder.overhead.get())
+        };
         let line = format!(
-            "  {}/{} {} rank {}: {} + {} MiB, {}{}",
+            "  {}/{} {} rank {}: {amount}, {}{}",
             holder.namespace,
             holder.name,
             holder.container,
             holder.rank,
-            holder.request.get(),
-            holder.overhead.get(),
             holder.share.decimals(2),
             seen_on(row, holder),
         );

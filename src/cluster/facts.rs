@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
 use crate::demand::sieve;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
+use crate::policy::ConfigMapName;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
@@ -193,6 +195,16 @@ pub trait Reader: Send + Sync + 'static {
     /// Names of the ConfigMaps that a reading of the pod could use.
     fn config_maps(&self, pod: &Pod) -> BTreeSet<String> {
         engine::config_maps(pod)
+    }
+
+    /// The ConfigMaps beside which nodes are read. They are followed; asked again whenever everything is read anew.
+    fn node_config_maps(&self) -> BTreeSet<ConfigMapName> {
+        BTreeSet::new()
+    }
+
+    /// Takes such a ConfigMap as it is now, or that there is none. Whether nodes are to be read again.
+    fn take_node_config_map(&self, _name: &ConfigMapName, _map: Option<&ConfigMap>) -> bool {
+        false
     }
 
     /// Whether the policy of the pod lets its ConfigMaps be read.

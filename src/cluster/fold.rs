@@ -1,5 +1,6 @@
 //! Folds watched objects into the facts and forgets them.
 
+mod config_maps;
 mod namespaces;
 mod nodes;
 mod pods;
@@ -8,6 +9,7 @@ mod templates;
 
 use std::collections::HashMap;
 
+pub(super) use config_maps::ConfigMapFold;
 pub(super) use namespaces::{Namespace, NamespaceFold, Namespaces, complete_labels};
 pub(super) use nodes::NodeFold;
 pub(super) use pods::PodFold;

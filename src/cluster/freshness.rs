@@ -24,11 +24,13 @@ pub enum Watched {
     ResourceClaims,
     /// What claims are made from.
     ClaimTemplates,
+    /// The device plugin's ConfigMaps that policies name, and no others.
+    PluginConfigs,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -36,6 +38,7 @@ impl Watched {
         Self::DeviceClasses,
         Self::ResourceClaims,
         Self::ClaimTemplates,
+        Self::PluginConfigs,
     ];
 
     /// The word in logs and metrics: the plural of the API.
@@ -49,11 +52,12 @@ impl Watched {
             Self::DeviceClasses => "deviceclasses",
             Self::ResourceClaims => "resourceclaims",
             Self::ClaimTemplates => "resourceclaimtemplates",
+            Self::PluginConfigs => "configmaps",
         }
     }
 
     /// Where it is served: the versions that can be read, newest first.
-    pub(super) const fn paths(self) -> &'static [&'static str] {
+    pub(crate) const fn paths(self) -> &'static [&'static str] {
         match self {
             Self::Namespaces => &["/api/v1/namespaces"],
             Self::Nodes => &["/api/v1/nodes"],
@@ -78,11 +82,13 @@ impl Watched {
                 "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
                 "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
             ],
+            // Each has a path of its own.
+            Self::PluginConfigs => &[],
         }
     }
 
-    /// Whether a cluster may do without it: dynamic resource allocation is newer than what else is watched, and a role
-    /// that was granted before may not name it.
+    /// Whether a cluster may do without it: dynamic resource allocation is newer than what else is watched, a role that was
+    /// granted before may not name it, and ConfigMaps are followed only where a policy names one.
     pub(super) const fn is_optional(self) -> bool {
         !matches!(self, Self::Namespaces | Self::Nodes | Self::Pods)
     }
@@ -109,7 +115,8 @@ pub struct Freshness {
     heard: [AtomicU64; Watched::ALL.len()],
     /// What the cluster does without.
     absent: AtomicU8,
-    refresh: watch::Sender<u64>,
+    /// By what is to be listed again.
+    refresh: [watch::Sender<u64>; Watched::ALL.len()],
     /// Why the first list is not there, as far as it was tried.
     trouble: Mutex<Troubles>,
 }
@@ -121,7 +128,7 @@ impl Default for Freshness {
             complete: watch::Sender::new(0),
             heard: std::array::from_fn(|_| AtomicU64::new(0)),
             absent: AtomicU8::new(0),
-            refresh: watch::Sender::new(0),
+            refresh: std::array::from_fn(|_| watch::Sender::new(0)),
             trouble: Mutex::default(),
         }
     }
@@ -199,14 +206,21 @@ impl Freshness {
             .unwrap_or_default()
     }
 
-    /// A handle that has nodes and pods read once more.
+    /// A handle that has everything read once more.
     #[must_use]
     pub fn refresh(&self) -> Refresh {
-        Refresh(self.refresh.clone())
+        Refresh(self.refresh.to_vec())
     }
 
-    pub(super) fn refreshes(&self) -> watch::Receiver<u64> {
-        self.refresh.subscribe()
+    /// A handle that has nodes read once more, and nothing else.
+    #[must_use]
+    pub fn refresh_nodes(&self) -> Refresh {
+        let nodes = self.refresh.get(Watched::Nodes as usize);
+        Refresh(nodes.into_iter().cloned().collect())
+    }
+
+    pub(super) fn refreshes(&self, watched: Watched) -> watch::Receiver<u64> {
+        self.refresh[watched as usize].subscribe()
     }
 
     pub(super) fn heard(&self, watched: Watched) {
@@ -232,14 +246,16 @@ impl Freshness {
     }
 }
 
-/// Has every object listed and read again, for instance after other policies came into force.
+/// Has objects listed and read again, for instance after other policies came into force.
 #[derive(Clone, Debug)]
-pub struct Refresh(watch::Sender<u64>);
+pub struct Refresh(Vec<watch::Sender<u64>>);
 
 impl Refresh {
     /// Does it. Facts stay in force until the new ones are there.
     pub fn request(&self) {
-        self.0.send_modify(|round| *round = round.wrapping_add(1));
+        for asked in &self.0 {
+            asked.send_modify(|round| *round = round.wrapping_add(1));
+        }
     }
 }
 
@@ -261,7 +277,8 @@ mod tests {
                 "resourceslices are not listed yet",
                 "deviceclasses are not listed yet",
                 "resourceclaims are not listed yet",
-                "resourceclaimtemplates are not listed yet"
+                "resourceclaimtemplates are not listed yet",
+                "configmaps are not listed yet"
             ]
         );
         freshness.completed(Watched::Pods);
@@ -274,6 +291,19 @@ mod tests {
         freshness.completed(Watched::Namespaces);
         freshness.ready().await;
         assert!(freshness.is_ready() && freshness.reasons().is_empty());
+    }
+
+    #[tokio::test]
+    async fn what_reads_nodes_again_leaves_the_rest_alone() {
+        let freshness = Freshness::default();
+        let mut nodes = freshness.refreshes(Watched::Nodes);
+        let mut pods = freshness.refreshes(Watched::Pods);
+        freshness.refresh_nodes().request();
+        assert!(nodes.has_changed().unwrap() && !pods.has_changed().unwrap());
+        nodes.mark_unchanged();
+        freshness.refresh().request();
+        assert!(nodes.has_changed().unwrap() && pods.has_changed().unwrap());
+        pods.mark_unchanged();
     }
 
     #[tokio::test]

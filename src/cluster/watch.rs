@@ -4,6 +4,7 @@
 //! version that the API server answers with 410 to the start of a watch, and gives up a whole page for one object that
 //! does not decode. This one follows the same protocol on the library's client.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -138,21 +139,31 @@ pub(super) struct Follower {
     pub(super) freshness: Arc<Freshness>,
     pub(super) metrics: Metrics,
     pub(super) timing: Timing,
+    /// Where it is served, in the order in which the paths are tried.
+    pub(super) paths: Vec<Cow<'static, str>>,
+    /// The only object that is followed, by its name; all where there is none.
+    pub(super) only: Option<String>,
     /// Which of the paths is followed.
     pub(super) path: AtomicUsize,
 }
 
 impl Follower {
-    fn path(&self) -> &'static str {
-        let paths = self.watched.paths();
+    fn path(&self) -> &str {
         let at = self.path.load(Ordering::Relaxed);
-        paths.get(at).or(paths.first()).copied().unwrap_or_default()
+        self.paths
+            .get(at)
+            .or(self.paths.first())
+            .map_or("", AsRef::as_ref)
+    }
+
+    /// What of the objects there is followed.
+    fn fields(&self) -> Option<String> {
+        self.only.as_ref().map(|name| format!("metadata.name={name}"))
     }
 
     /// Lists under the first path that is served.
     async fn list_any<F: Fold>(&self, fold: &mut F) -> Result<String, Failure> {
-        let paths = self.watched.paths().len();
-        for at in 0..paths {
+        for at in 0..self.paths.len() {
             self.path.store(at, Ordering::Relaxed);
             match self.list(fold).await {
                 Err(failure) if failure.is_absent() && self.watched.is_optional() => {}
@@ -185,7 +196,7 @@ impl Follower {
         let mut backoff = Backoff::new(self.timing.first_retry, self.timing.longest_retry);
         // An API server that says "gone" works: the new list need not wait as long as its absence lasted.
         let mut gone = Backoff::new(self.timing.first_retry, self.timing.longest_retry);
-        let mut refreshes = self.freshness.refreshes();
+        let mut refreshes = self.freshness.refreshes(self.watched);
         let mut version: Option<String> = None;
         loop {
             let from = match version.take() {
@@ -263,7 +274,10 @@ impl Follower {
     /// Reads the whole list and returns the version to watch from.
     async fn list<F: Fold>(&self, fold: &mut F) -> Result<String, Failure> {
         let request = Request::new(self.path());
-        let mut parameters = ListParams::default().limit(self.timing.page);
+        let mut parameters = ListParams {
+            field_selector: self.fields(),
+            ..ListParams::default().limit(self.timing.page)
+        };
         let mut count = 0;
         let mut buffer = Vec::new();
         fold.begin();
@@ -307,7 +321,10 @@ impl Follower {
         version: &mut String,
         refreshes: &mut tokio::sync::watch::Receiver<u64>,
     ) -> Result<End, Failure> {
-        let parameters = WatchParams::default().timeout(self.timing.watch_seconds);
+        let parameters = WatchParams {
+            field_selector: self.fields(),
+            ..WatchParams::default().timeout(self.timing.watch_seconds)
+        };
         let mut call = Request::new(self.path())
             .watch(&parameters, version)
             .map_err(kube::Error::BuildRequest)?;

@@ -312,7 +312,7 @@ impl Closest<'_> {
         finding.holders = held
             .others
             .iter()
-            .map(|holder| holder_ref(holder, held.namespace, held.messages))
+            .map(|holder| holder_ref(holder, pool, held.namespace, held.messages))
             .collect();
         finding
     }
@@ -456,13 +456,13 @@ fn with_mib(share: Share, pool: &Pool) -> String {
 }
 
 /// A holder as it may be named to somebody of `namespace`.
-fn holder_ref(holder: &HolderView, namespace: &str, messages: &Messages) -> HolderRef {
+fn holder_ref(holder: &HolderView, pool: &Pool, namespace: &str, messages: &Messages) -> HolderRef {
     let named = messages.other_namespaces || *holder.namespace == *namespace;
     HolderRef {
         namespace: named.then(|| holder.namespace.to_string()),
         name: named.then(|| holder.name.to_string()),
         container: named.then(|| holder.container.clone()),
-        request: holder.request,
+        request: (pool.total.is_some() || holder.request > Mib::ZERO).then_some(holder.request),
         share: holder.share,
     }
 }

@@ -16,21 +16,36 @@ use crate::ledger::{Holder, Ledger, constraints};
 use crate::units::Share;
 use crate::workload::WorkloadKind;
 
+mod full;
 mod judge;
+mod meet;
 mod sharers;
 mod text;
+mod waiting;
 
-pub(super) use judge::{Context, Judged, judge};
+use judge::{Context, Judged, judge};
+
+/// A template of the judged object, as its pods will be.
+#[derive(Clone, Copy)]
+pub(super) struct Sibling<'a> {
+    pub(super) question: &'a Question,
+    pub(super) demand: &'a Demand,
+}
 
 /// The verdict on an object that asks for no slot; `None` where none of its claims is for NVIDIA's devices.
-pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Ledger) -> Option<Verdict> {
+pub(super) fn judge_alone(
+    prepared: &Prepared,
+    demand: &Arc<Demand>,
+    siblings: &[Sibling<'_>],
+    ledger: &Ledger,
+) -> Option<Verdict> {
     if demand.uses.is_empty() {
         return None;
     }
     let question = &prepared.question;
     let workload = &question.workload;
     let own = own(question, ledger);
-    let context = Context::of(question, ledger, &own);
+    let context = Context::of(question, ledger, &own, siblings);
     let judged = judge(&context, demand)?;
     let old = prepared.old_demand.as_ref();
     let is_update = question.operation == Operation::Update;
@@ -48,6 +63,13 @@ pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Le
         .findings
         .extend(of_pod.map(|finding| under(&policy, finding)));
     verdict.findings.extend(judged.findings);
+    let is_kept = workload.kind == WorkloadKind::Pod && judged.is_named;
+    if is_kept
+        && !is_update
+        && let Some(finding) = super::pod::too_many_unseen(question, ledger)
+    {
+        verdict.findings.push(under(&policy, finding));
+    }
     verdict.placement = judged.placement;
     if may_deny {
         propose(question, &context, demand, &mut verdict.findings);
@@ -60,8 +82,7 @@ pub(super) fn judge_alone(prepared: &Prepared, demand: &Arc<Demand>, ledger: &Le
     if let Some(open) = open {
         tell_open(&mut verdict.findings, open);
     }
-    let is_pod = workload.kind == WorkloadKind::Pod;
-    if is_pod && judged.is_named && raised && !question.dry_run {
+    if is_kept && raised && !question.dry_run {
         let spec = constraints(&workload.pod);
         verdict.reservation = Some(super::pod::reservation(question, demand, spec, None, Vec::new()));
     }
@@ -89,12 +110,7 @@ fn own(question: &Question, ledger: &Ledger) -> Own {
 }
 
 /// Whether an UPDATE takes more by its claims than before.
-pub(super) fn raises(
-    context: &Context<'_>,
-    old: Option<&Arc<Demand>>,
-    new: &Demand,
-    judged: &Judged,
-) -> bool {
+fn raises(context: &Context<'_>, old: Option<&Arc<Demand>>, new: &Demand, judged: &Judged) -> bool {
     let Some(old) = old else { return true };
     if old.uses == new.uses {
         return false;
@@ -104,7 +120,7 @@ pub(super) fn raises(
 }
 
 /// Adds the largest fraction with which the claims pass, where another fraction can answer every error.
-pub(super) fn propose(question: &Question, context: &Context<'_>, demand: &Demand, findings: &mut [Finding]) {
+fn propose(question: &Question, context: &Context<'_>, demand: &Demand, findings: &mut [Finding]) {
     let errors: Vec<_> = findings
         .iter()
         .filter(|finding| finding.severity == Severity::Error)
@@ -166,6 +182,7 @@ pub(super) struct BesideSlots {
 pub(super) fn beside_slots(
     question: &Question,
     demand: &Demand,
+    siblings: &[Sibling<'_>],
     ledger: &Ledger,
     old: Option<&Arc<Demand>>,
     findings: &mut Vec<Finding>,
@@ -174,7 +191,7 @@ pub(super) fn beside_slots(
         return BesideSlots::default();
     }
     let own = own(question, ledger);
-    let context = Context::of(question, ledger, &own);
+    let context = Context::of(question, ledger, &own, siblings);
     let Some(mut judged) = judge(&context, demand) else {
         return BesideSlots::default();
     };

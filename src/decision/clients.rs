@@ -4,14 +4,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use serde_json::json;
+
+use super::Question;
 use super::budget::Own;
+use super::fixes::operation;
 use super::survey::{Candidate, Survey};
-use crate::demand::client::Setting;
+use crate::demand::client::{Setting, shows_none};
 use crate::demand::weigh::{mps, under};
 use crate::demand::{Claim, Demand};
 use crate::device::{Pool, Sharing};
+use crate::engine;
 use crate::engine::limits::{PINNED_LIMIT, Place, THREAD_PERCENTAGE, VISIBLE_DEVICES};
-use crate::finding::{Code, FieldPath, Finding, Number, short, shortened};
+use crate::finding::{Code, FieldPath, Finding, Fix, Number, short, shortened};
 use crate::ledger::{Holder, Ledger};
 use crate::policy::{Messages, Policy};
 
@@ -135,12 +140,16 @@ fn percentage(claim: &Claim, clients: &[&Pool]) -> Option<Finding> {
 
 fn visible(claim: &Claim, clients: &[&Pool]) -> Option<Finding> {
     let setting = claim.client.visible().filter(|_| !clients.is_empty())?;
-    let sentence = format!(
-        "stands beside MPS on {}: the daemon numbers the devices of its clients, so a number or UUID here may show none; \
-         take it out",
-        claim.resource
-    );
-    Some(told(claim, VISIBLE_DEVICES, setting, &sentence))
+    let text = setting.text.as_deref().ok()?;
+    shows_none(text, claim.slots).then(|| {
+        let sentence = format!(
+            "is {:?}, which shows CUDA no device: clients of MPS see theirs numbered from 0 ({} of {}); take it out",
+            shortened(text, LONGEST_VALUE),
+            claim.slots,
+            claim.resource
+        );
+        told(claim, VISIBLE_DEVICES, setting, &sentence)
+    })
 }
 
 /// What is asked about the users of a node's clients.
@@ -149,39 +158,120 @@ pub(super) struct Users<'a> {
     pub(super) ledger: &'a Ledger,
     /// Pods that the judged object replaces or owns.
     pub(super) own: &'a Own,
-    pub(super) namespace: &'a str,
+    /// Of the object whose pods they stand beside.
+    pub(super) question: &'a Question,
     pub(super) messages: &'a Messages,
+}
+
+/// A container beside another user.
+struct Differing<'d> {
+    claim: &'d Claim,
+    user: i64,
+    other: i64,
+    /// The other's name, as far as it may be told.
+    whose: String,
 }
 
 impl Users<'_> {
     /// VG404: containers that run as another user than another client that may stand on the same device of `places`. The
-    /// first of them for each container; users that only an image tells are not known.
+    /// first of them for each container; users that only an image tells are not known. One user for all is proposed where
+    /// that ends it.
     pub(super) fn findings(&self, demand: &Demand, places: &[Arc<str>], policy: &Policy) -> Vec<Finding> {
-        let mut findings = Vec::new();
-        let mut told: BTreeSet<&str> = BTreeSet::new();
+        let differing = self.differing(demand, places);
+        let one_user = self.one_user(demand, &differing, places);
+        let told = differing.into_iter().map(|Differing { claim, user, other, whose }| {
+            let message = format!(
+                "container {} runs as user {user} and {whose} as user {other} on {}: one MPS server serves one user at a \
+                 time, so each waits until the other has none; run both as one user",
+                short(&claim.container),
+                claim.resource
+            );
+            let path = claim.path.field("securityContext").field("runAsUser");
+            under(policy, Finding::new(Code::Vg404, path, message))
+        });
+        let mut findings: Vec<Finding> = told.collect();
+        if let Some(first) = findings.first_mut() {
+            first.fixes.extend(one_user);
+        }
+        findings
+    }
+
+    /// Containers with another user beside them, each with the first of those.
+    fn differing<'d>(&self, demand: &'d Demand, places: &[Arc<str>]) -> Vec<Differing<'d>> {
+        let mut found: Vec<Differing<'d>> = Vec::new();
         for claim in &demand.claims {
             let Some(user) = claim.client.user.filter(|_| !claim.parts.is_empty()) else {
                 continue;
             };
-            if told.contains(&*claim.pointer) {
+            if found.iter().any(|known| known.claim.pointer == claim.pointer) {
                 continue;
             }
-            if let Some((other, whose)) = places
+            let other = places
                 .iter()
-                .find_map(|node| self.other(demand, claim, user, node))
-            {
-                told.insert(&claim.pointer);
-                let message = format!(
-                    "container {} runs as user {user} and {whose} as user {other} on {}: one MPS server serves one user at \
-                     a time, so each waits until the other has none; run both as one user",
-                    short(&claim.container),
-                    claim.resource
-                );
-                let path = claim.path.field("securityContext").field("runAsUser");
-                findings.push(under(policy, Finding::new(Code::Vg404, path, message)));
+                .find_map(|node| self.other(demand, claim, user, node));
+            if let Some((other, whose)) = other {
+                found.push(Differing {
+                    claim,
+                    user,
+                    other,
+                    whose,
+                });
             }
         }
-        findings
+        found
+    }
+
+    /// The user of a client beside it for every container that has another, where then none differs. Root is proposed to
+    /// nobody: what forbids it is not known here.
+    fn one_user(&self, demand: &Demand, differing: &[Differing<'_>], places: &[Arc<str>]) -> Option<Fix> {
+        let workload = &self.question.workload;
+        // What others add to the pods could make a change useless.
+        if workload.open().is_some() {
+            return None;
+        }
+        let as_user = |user: i64| {
+            let mut changed = demand.clone();
+            for claim in &mut changed.claims {
+                if differing
+                    .iter()
+                    .any(|differing| differing.claim.pointer == claim.pointer)
+                {
+                    claim.client.user = Some(user);
+                }
+            }
+            changed
+        };
+        let others = |differing: &[Differing<'_>]| -> BTreeSet<i64> {
+            differing.iter().map(|differing| differing.other).collect()
+        };
+        let mut candidates = others(differing);
+        // Beside each other in one pod they hide who stands beside them: as one user they would meet him.
+        if let Some(&one) = candidates.first() {
+            candidates.extend(others(&self.differing(&as_user(one), places)));
+        }
+        let user = candidates
+            .into_iter()
+            .find(|&user| user > 0 && self.differing(&as_user(user), places).is_empty())?;
+        let mut patch = Vec::new();
+        let mut names: Vec<&str> = Vec::new();
+        for Differing { claim, .. } in differing.iter().filter(|differing| differing.user != user) {
+            let container = engine::containers(&workload.pod)
+                .find(|placed| placed.pointer() == claim.pointer)?
+                .container;
+            let context = format!("{}/securityContext", claim.pointer);
+            patch.push(if container.security_context.is_some() {
+                let pointer = workload.pointer(&format!("{context}/runAsUser"))?;
+                operation("add", &pointer, &json!(user))?
+            } else {
+                let pointer = workload.pointer(&context)?;
+                operation("add", &pointer, &json!({"runAsUser": user}))?
+            });
+            names.push(&claim.container);
+        }
+        (!patch.is_empty()).then(|| Fix {
+            title: format!("run container {} as user {user}", names.join(", ")),
+            patch,
+        })
     }
 
     /// Another user on the devices of a node, and whose.
@@ -218,7 +308,7 @@ impl Users<'_> {
     }
 
     fn whose(&self, holder: &Holder) -> String {
-        if *holder.namespace == *self.namespace || self.messages.other_namespaces {
+        if *holder.namespace == *self.question.workload.object.namespace || self.messages.other_namespaces {
             format!("pod {}", short(&holder.name))
         } else {
             "a pod of another namespace".to_owned()

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Operation, Verdict};
 use crate::configuration::{ConfigMap, Configuration};
-use crate::device::config::{Document, Fault, plugin};
+use crate::device::config::{Document, Fault, mig, plugin};
 use crate::finding::{Code, FieldPath, Finding, Number, Severity, short, shortened};
-use crate::policy::{Policy, PolicyRef};
+use crate::policy::{ConfigMapName, Policy, PolicyRef};
 
 mod geometry;
 mod node;
@@ -113,13 +113,16 @@ const WHAT: &str = "fault";
 fn of_config_map(map: &ConfigMap, around: &Surroundings) -> Option<Vec<Finding>> {
     let mut ours = false;
     let mut findings = Vec::new();
-    let named = plugin_map::is_named(map, around);
+    let named = Named::of(map, around);
     let mut products = None;
+    let mut has_mig = false;
     for (key, text) in &map.data {
         let document = match Document::read(text) {
-            None if named => Some(Document::Plugin(plugin::read(text))),
+            None if named.plugin => Some(Document::Plugin(plugin::read(text))),
+            None if named.mig && key == MIG_KEY => Some(Document::Mig(mig::read(text))),
             document => document,
         };
+        has_mig |= matches!(document, Some(Document::Mig(_)));
         match document {
             Some(Document::Mig(reading)) => {
                 ours = true;
@@ -137,7 +140,43 @@ fn of_config_map(map: &ConfigMap, around: &Surroundings) -> Option<Vec<Finding>>
             None => {}
         }
     }
+    if named.mig && !has_mig {
+        ours = true;
+        let message = format!(
+            "a policy names ConfigMap {} as that of the MIG manager, which reads its key {MIG_KEY}; it has none: write a \
+             mig-parted document there",
+            short(&map.name)
+        );
+        findings.push(
+            Finding::new(Code::Vg601, FieldPath::new("data"), message)
+                .number(WHAT, Number::Text(format!("no {MIG_KEY}"))),
+        );
+    }
     ours.then_some(findings)
+}
+
+/// The key that the MIG manager reads, as the GPU Operator starts it.
+const MIG_KEY: &str = "config.yaml";
+
+/// What policies name a ConfigMap as.
+struct Named {
+    /// That of the device plugin.
+    plugin: bool,
+    /// That of the MIG manager.
+    mig: bool,
+}
+
+impl Named {
+    fn of(map: &ConfigMap, around: &Surroundings) -> Self {
+        let is = |name: Option<&ConfigMapName>| {
+            name.is_some_and(|name| name.namespace == map.namespace && name.name == map.name)
+        };
+        let mut policies = around.policies.iter();
+        let plugin = policies.any(|policy| is(policy.device.plugin_config.as_ref()));
+        let mut policies = around.policies.iter();
+        let mig = policies.any(|policy| is(policy.device.mig_config.as_ref()));
+        Self { plugin, mig }
+    }
 }
 
 fn of_fault(code: Code, key: &str, fault: &Fault) -> Finding {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde_json::json;
 
+use super::made::Made;
+use super::pod::Subject;
 use super::survey::Survey;
 use super::{Question, access};
 use crate::demand::{Claim, Demand, weigh};
@@ -22,6 +24,7 @@ mod fit;
 mod fraction;
 mod slices;
 
+pub(super) use clients::propose as propose_to_clients;
 pub(super) use fraction::{largest_between, largest_fraction};
 
 /// Codes that another fraction may answer.
@@ -82,21 +85,26 @@ pub(super) struct Changeable<'a> {
 
 /// Adds to each error of a pod the changes that were found to pass.
 pub(super) fn for_pod(
-    question: &Question,
+    subject: Subject<'_>,
     demand: &Arc<Demand>,
     survey: &Survey<'_>,
     ledger: &Ledger,
     overlay: &Overlay<'_>,
     findings: &mut [Finding],
 ) {
-    let pod = &question.workload.pod;
-    let spec = constraints(pod);
+    let Subject { question, submitted } = subject;
     let passes = |changed: &Arc<Demand>| {
+        let made = submitted.map(|submitted| Made::of(submitted, changed, ledger));
+        let (tried, changed) = made
+            .as_ref()
+            .map_or((question, changed), |made| (made.question(), made.demand()));
+        let pod = &tried.workload.pod;
+        let spec = constraints(pod);
         let survey = Survey::of(
             ledger,
             changed,
             &spec,
-            &question.namespace_labels,
+            &tried.namespace_labels,
             &pod.metadata.labels,
         );
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
@@ -112,6 +120,7 @@ pub(super) fn for_pod(
         }
     };
     access::propose(question, demand, findings, &passes);
+    clients::propose(question, demand, survey, findings, &passes);
     let changeable = Changeable {
         question,
         demand,
@@ -175,13 +184,13 @@ pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<F
         fixes.extend(one_slot(question, demand, &passes));
     }
     if errors.iter().all(|code| slices::CODES.contains(code)) {
-        fixes.extend(slices::for_slices(
+        let trial = slices::Trial {
             question,
             demand,
-            part.survey,
-            part.findings,
-            &passes,
-        ));
+            survey: part.survey,
+            passes: &passes,
+        };
+        fixes.extend(slices::for_slices(trial, part.findings));
     }
     if errors.iter().all(|code| *code == Code::Vg401) {
         fixes.extend(clients::larger_limit(question, demand, part.survey, &passes));
@@ -251,8 +260,8 @@ fn as_many_slots(question: &Question, demand: &Demand, passes: Passes<'_>) -> Op
     let at = demand
         .claims
         .iter()
-        .position(|claim| claim.ranks() > claim.slots)?;
-    let ranks = demand.claims.get(at)?.ranks();
+        .position(|claim| claim.ranks_apart() > claim.slots)?;
+    let ranks = demand.claims.get(at)?.ranks_apart();
     slots(question, demand, at, ranks, passes)
 }
 
@@ -270,6 +279,10 @@ fn slots(question: &Question, demand: &Demand, at: usize, slots: u32, passes: Pa
     let mut changed = demand.clone();
     let claim = changed.claims.get_mut(at)?;
     claim.slots = slots;
+    // With a slot for each, such processes are ranks.
+    for part in claim.parts.iter_mut().filter(|part| slots > 1 && part.apart > 0) {
+        (part.ranks, part.processes, part.apart) = (part.apart, 1, 0);
+    }
     let claim = claim.clone();
     let outcome = passes(&Arc::new(changed));
     if outcome.is_refused() {

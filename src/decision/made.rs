@@ -1,4 +1,4 @@
-//! Templates as their pods will be once the policy has changed them.
+//! Pods and templates as they will be once the policy has changed them.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::workload::Workload;
 
-/// A template of the judged object.
+/// A pod, or a template of the judged object.
 pub(super) struct Made<'a> {
     submitted: &'a Question,
     question: Cow<'a, Question>,
@@ -29,6 +29,16 @@ impl<'a> Made<'a> {
             }
         }
         made
+    }
+
+    /// The question about it as it will be.
+    pub(super) fn question(&self) -> &Question {
+        &self.question
+    }
+
+    /// What it takes then.
+    pub(super) fn demand(&self) -> &Arc<Demand> {
+        &self.demand
     }
 
     pub(super) fn set(&self) -> workload::Set<'_> {

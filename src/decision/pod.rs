@@ -22,13 +22,23 @@ use crate::units::{Mib, Share};
 use crate::workload::controller_of;
 use crate::workload::pod::{Pod, PodSpec};
 
+/// The pod that is judged.
+#[derive(Clone, Copy)]
+pub(super) struct Subject<'a> {
+    pub(super) question: &'a Question,
+    /// The same before the policy changed it, where it is judged as it will be: with another demand it is changed
+    /// otherwise.
+    pub(super) submitted: Option<&'a Question>,
+}
+
 /// Judges the CREATE or UPDATE of a pod.
 pub(super) fn judge(
-    question: &Question,
+    subject: Subject<'_>,
     demand: &Arc<Demand>,
     old: Option<&Arc<Demand>>,
     ledger: &Ledger,
 ) -> Verdict {
+    let Subject { question, .. } = subject;
     let pod = &question.workload.pod;
     let spec = constraints(pod);
     let survey = Survey::of(
@@ -51,7 +61,7 @@ pub(super) fn judge(
     let of_kind = survey.findings(demand);
     let mut blocked = of_kind.iter().any(|finding| finding.severity == Severity::Error);
     verdict.findings.extend(of_kind);
-    let by_claims = claims::beside_slots(question, demand, ledger, old, &mut verdict.findings);
+    let by_claims = claims::beside_slots(question, demand, &[], ledger, old, &mut verdict.findings);
     blocked |= by_claims.refused;
 
     let is_update = question.operation == Operation::Update;
@@ -110,7 +120,7 @@ pub(super) fn judge(
     if may_deny {
         // What is tried is tried against slots alone; what answers claims was found with them.
         if !by_claims.refused {
-            fixes::for_pod(question, demand, &survey, ledger, &overlay, &mut verdict.findings);
+            fixes::for_pod(subject, demand, &survey, ledger, &overlay, &mut verdict.findings);
         }
         tell_changed_defaults(&mut verdict.findings, old, demand);
     }
@@ -197,7 +207,7 @@ fn tell_of_neighbours(
         survey,
         ledger,
         own,
-        namespace: &question.workload.object.namespace,
+        question,
         messages: &policy.messages,
     };
     findings.extend(users.findings(demand, std::slice::from_ref(place), policy));
@@ -216,7 +226,7 @@ fn name_of(pod: &Pod) -> String {
 const MOST_UNSEEN: usize = 1_000;
 
 /// A namespace that creates bare pods faster than they are seen. A controller's pods are bounded by what it wants.
-fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
+pub(super) fn too_many_unseen(question: &Question, ledger: &Ledger) -> Option<Finding> {
     let pod = &question.workload.pod;
     let namespace = &question.workload.object.namespace;
     if controller_of(&pod.metadata).is_some() || ledger.reserved() < MOST_UNSEEN {

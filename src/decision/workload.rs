@@ -58,7 +58,12 @@ struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    fn of(set: Set<'a>, before: &'a [Before<'a>], ledger: &'a Ledger) -> Self {
+    fn of(
+        set: Set<'a>,
+        before: &'a [Before<'a>],
+        siblings: &[claims::Sibling<'_>],
+        ledger: &'a Ledger,
+    ) -> Self {
         let workload = &set.question.workload;
         let spec = constraints(&workload.pod);
         let labels = &workload.pod.metadata.labels;
@@ -77,7 +82,7 @@ impl<'a> Part<'a> {
             .iter()
             .find(|before| before.workload.template == workload.template);
         let then = before.and_then(|before| before.demand);
-        let by_claims = claims::beside_slots(set.question, set.demand, ledger, then, &mut findings);
+        let by_claims = claims::beside_slots(set.question, set.demand, siblings, ledger, then, &mut findings);
         Self {
             set,
             before,
@@ -126,8 +131,13 @@ pub(super) fn tell_open(findings: &mut [Finding], open: &str) {
 }
 
 /// Judges the CREATE or UPDATE of an object that makes pods, or a change of its scale. `sets` are its templates that ask
-/// for GPUs; `before` are those that it had, whether they asked or not.
-pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) -> Verdict {
+/// for slots; `before` are those that it had, whether they asked or not; `siblings` are all that it has now.
+pub(super) fn judge(
+    sets: &[Set<'_>],
+    before: &[Before<'_>],
+    siblings: &[claims::Sibling<'_>],
+    ledger: &Ledger,
+) -> Verdict {
     let Some(Set { question, .. }) = sets.first() else {
         return Verdict::not_ours();
     };
@@ -146,7 +156,10 @@ pub(super) fn judge(sets: &[Set<'_>], before: &[Before<'_>], ledger: &Ledger) ->
         overlay.without(holder);
         own.insert((holder.namespace.clone(), holder.name.clone()));
     }
-    let mut parts: Vec<Part<'_>> = sets.iter().map(|set| Part::of(*set, before, ledger)).collect();
+    let mut parts: Vec<Part<'_>> = sets
+        .iter()
+        .map(|set| Part::of(*set, before, siblings, ledger))
+        .collect();
     let raises = change.raises || parts.iter().any(|part| part.by_claims.raised);
     let may_deny = !question.scale_only && (!is_update || raises);
     let rolls = change.rolls_out || !is_update;
@@ -220,7 +233,7 @@ fn tell(
                 survey: &part.survey,
                 ledger,
                 own,
-                namespace: &workload.object.namespace,
+                question: part.set.question,
                 messages: &policy.messages,
             };
             let nodes: Vec<Arc<str>> = places.iter().map(|(node, _)| node.clone()).collect();
@@ -276,15 +289,15 @@ fn tell(
             fixes::attach(findings, fixes, &part.survey);
         }
     }
-    propose_access(&whole, &mut added);
+    propose_by_code(&whole, &mut added);
     for (part, findings) in parts.iter_mut().zip(added) {
         part.findings = findings;
     }
     placements
 }
 
-/// Adds to what is said of access without a request the changes that end it.
-fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
+/// Adds to what is said of access without a request, and of clients of MPS, the changes that end it.
+fn propose_by_code(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
     let open = |part: &Part<'_>| part.set.question.workload.open().is_some();
     // What others add to the pods could make a change useless.
     if whole.parts.iter().any(open) {
@@ -301,6 +314,13 @@ fn propose_access(whole: &Whole<'_>, findings: &mut [Vec<Finding>]) {
             whole.passes(&demands, &desired)
         };
         access::propose(part.set.question, part.set.demand, findings, &passes);
+        fixes::propose_to_clients(
+            part.set.question,
+            part.set.demand,
+            &part.survey,
+            findings,
+            &passes,
+        );
     }
 }
 

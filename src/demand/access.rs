@@ -15,7 +15,7 @@ use crate::engine::{self, Engine, Placed, Sources, image::Image};
 use crate::finding::{Code, FieldPath, Finding, Severity, short, shortened};
 use crate::invocation::{VariableOrigin, environment};
 use crate::policy::{AccessPolicy, AccessRule, Policy, PolicySet};
-use crate::workload::pod::{Container, Pod, QuantityText};
+use crate::workload::pod::{Container, EnvFromSource, Pod, QuantityText};
 
 /// The variable that the NVIDIA runtime obeys (container-toolkit, `NVIDIA_VISIBLE_DEVICES`).
 pub(crate) const VARIABLE: &str = "NVIDIA_VISIBLE_DEVICES";
@@ -54,6 +54,10 @@ pub(crate) const ENGINE_IMAGES: [&str; 6] = [
     "tensorrt-llm",
     "nvcr.io/nim/",
 ];
+
+/// Parts of the name of a ConfigMap or Secret by which one of `envFrom` is taken to be about GPUs; the registration names
+/// the same. Which variables it holds its reader alone knows.
+pub(crate) const GPU_NAMES: [&str; 3] = ["nvidia", "gpu", "cuda"];
 
 /// How a container reaches devices.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,8 +105,9 @@ pub struct Access {
 }
 
 /// Whether a pod may reach a GPU without asking: what decides which pods are looked at closely. `shows` is whether a
-/// runtime class may show all devices. A variable that only a ConfigMap of `envFrom` sets is not seen here: to look up
-/// the ConfigMaps of every pod of a cluster would cost more than it tells.
+/// runtime class may show all devices. A variable that only `envFrom` sets is seen where the pod itself hints at it: by the
+/// prefix, by a name that is about GPUs, or by a runtime class that is. To look up the ConfigMaps of every pod of a
+/// cluster would cost more than it tells.
 #[must_use]
 pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
     let class = pod.spec.runtime_class_name.as_deref();
@@ -118,8 +123,25 @@ pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
                             .as_deref()
                             .is_none_or(|value| !NO_DEVICE.contains(&value.trim()))
                 }) || devices.opened_by(container).is_some()
-                    || names_engine(container))
+                    || names_engine(container)
+                    || container
+                        .env_from
+                        .iter()
+                        .any(|source| may_set_variable(source, class)))
         })
+}
+
+/// Whether what the pod says of a source of variables hints at [`VARIABLE`].
+fn may_set_variable(source: &EnvFromSource, runtime_class: Option<&str>) -> bool {
+    let is_about_gpus = |name: &str| GPU_NAMES.iter().any(|word| name.contains(word));
+    let named = source.config_map_ref.iter().chain(&source.secret_ref);
+    let by_prefix = !source.prefix.is_empty() && VARIABLE.starts_with(&source.prefix);
+    // Another prefix makes other names of all that it holds.
+    let may_hold = source.prefix.is_empty() || by_prefix;
+    by_prefix
+        || may_hold
+            && (runtime_class.is_some_and(is_about_gpus)
+                || named.map(|source| source.name.as_str()).any(is_about_gpus))
 }
 
 /// Whether a container asks for a device: by a resource, or by a dynamic resource claim, of which it is not always known what

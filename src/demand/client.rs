@@ -195,6 +195,23 @@ impl Client {
         }
     }
 
+    /// Forgets a variable that is taken out.
+    pub(crate) fn forget(&mut self, name: &str) {
+        let Some(settings) = &mut self.settings else {
+            return;
+        };
+        match name {
+            PINNED_LIMIT => settings.limit = None,
+            THREAD_PERCENTAGE => settings.percentage = None,
+            VISIBLE_DEVICES => settings.visible = None,
+            CONTAINER_LIMIT => settings.container = None,
+            _ => {}
+        }
+        if **settings == Settings::default() {
+            self.settings = None;
+        }
+    }
+
     /// The same with another limit.
     pub(crate) fn set_limit(&mut self, limit: Setting<PinnedLimit>) {
         self.settings.get_or_insert_default().limit = Some(limit);
@@ -286,6 +303,16 @@ impl fmt::Display for PinnedLimit {
     }
 }
 
+/// Whether `CUDA_VISIBLE_DEVICES` shows no device at all to a container that sees `devices` of them. The list counts up
+/// to its first entry that is none of theirs (CUDA C++ Programming Guide, "CUDA Environment Variables"). A UUID is taken
+/// for one: which device the container gets is not known before.
+#[must_use]
+pub fn shows_none(text: &str, devices: u32) -> bool {
+    let first = text.split(',').next().unwrap_or(text).trim();
+    let is_uuid = first.starts_with("GPU-") || first.starts_with("MIG-");
+    !is_uuid && first.parse::<u32>().map_or(true, |number| number >= devices)
+}
+
 fn amount(text: &str) -> Option<Mib> {
     let text = text.strip_suffix(['b', 'B']).unwrap_or(text);
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -334,6 +361,24 @@ mod tests {
         assert!(!PinnedLimit::parse("1=1G").unwrap().misses(2));
         assert!(!PinnedLimit::parse("GPU-0=1G").unwrap().misses(1));
         assert_eq!(PinnedLimit::of(Mib::new(7), 2).to_string(), "0=7M,1=7M");
+    }
+
+    #[test]
+    fn a_list_of_devices_shows_none_where_its_first_entry_is_none_of_theirs() {
+        for (text, devices, none) in [
+            ("0", 1, false),
+            (" 0 ,5", 1, false),
+            ("1", 1, true),
+            ("1,0", 2, false),
+            ("2,0", 2, true),
+            ("-1", 1, true),
+            ("", 1, true),
+            ("all", 1, true),
+            ("GPU-0a1b2c3d", 1, false),
+            ("MIG-0a1b2c3d", 1, false),
+        ] {
+            assert_eq!(shows_none(text, devices), none, "{text:?} of {devices}");
+        }
     }
 
     #[test]

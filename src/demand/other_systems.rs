@@ -337,6 +337,7 @@ pub(super) fn beside_slots(pod: &Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<
             tensor: 1,
             ranks: u32::try_from(devices).unwrap_or(u32::MAX).max(1),
             processes: 1,
+            apart: 0,
             path: path.clone(),
             edit: None,
             load: None,

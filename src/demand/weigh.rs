@@ -140,7 +140,7 @@ fn claim_holds(
     findings: &mut Vec<Finding>,
 ) -> Vec<Hold> {
     let ranks = claim.ranks();
-    if let Some(finding) = ranks_finding(claim, ranks, pool, rules.pod) {
+    if let Some(finding) = ranks_finding(claim, claim.ranks_on(pool), pool, rules.pod) {
         findings.push(finding);
     }
     let mut holds = Vec::new();

@@ -81,7 +81,7 @@ mod tests {
             namespace: Some("llm".into()),
             name: Some("chat-a".into()),
             container: Some("server".into()),
-            request: Mib::new(24_468),
+            request: Some(Mib::new(24_468)),
             share: Share::from_ppm(300_000),
         });
         let verdict = Verdict {

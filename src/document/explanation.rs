@@ -445,6 +445,7 @@ mod tests {
             meaning: engine::Meaning::default(),
             eager: false,
             processes: None,
+            apart: 0,
             limits: Vec::new(),
             serving: Serving::default(),
             unresolved: vec![Unresolved {

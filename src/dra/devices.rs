@@ -69,6 +69,29 @@ impl Kind {
         Self::of(&PublishedDevice::default())
     }
 
+    /// Whether whatever stands on a device of the one takes as much of a device of the other.
+    pub(crate) fn weighs_as(&self, other: &Self) -> bool {
+        let of = |kind: &Self| {
+            let Self {
+                device,
+                product,
+                total,
+                multiple,
+                default_memory,
+                attributes: _,
+                capacities: _,
+            } = kind;
+            (
+                device.clone(),
+                product.clone(),
+                *total,
+                *multiple,
+                *default_memory,
+            )
+        };
+        of(self) == of(other)
+    }
+
     /// What is known of a device that was published.
     pub(crate) fn of(device: &PublishedDevice) -> Self {
         let mut attributes = BTreeMap::new();
@@ -109,7 +132,7 @@ impl Kind {
             device: kind,
             product: Arc::from(product),
             total,
-            multiple: device.allow_multiple_allocations,
+            multiple: device.allows_multiple_allocations(),
             default_memory,
             attributes,
             capacities,

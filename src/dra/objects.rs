@@ -63,21 +63,32 @@ pub struct PublishedDevice {
     capacity: BTreeMap<String, PublishedCapacity>,
     /// Whether several claims may have it.
     #[serde(deserialize_with = "as_absent")]
-    pub allow_multiple_allocations: bool,
-    /// Where `v1beta1` has attributes and capacities.
+    allow_multiple_allocations: bool,
+    /// Where `v1beta1` has all but the name.
     basic: Option<Box<BasicDevice>>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default)]
+#[serde(rename_all = "camelCase", default)]
 struct BasicDevice {
     #[serde(deserialize_with = "as_absent")]
     attributes: BTreeMap<String, PublishedAttribute>,
     #[serde(deserialize_with = "as_absent")]
     capacity: BTreeMap<String, PublishedCapacity>,
+    #[serde(deserialize_with = "as_absent")]
+    allow_multiple_allocations: bool,
 }
 
 impl PublishedDevice {
+    /// Whether several claims may have it.
+    pub(crate) fn allows_multiple_allocations(&self) -> bool {
+        self.basic
+            .as_ref()
+            .map_or(self.allow_multiple_allocations, |basic| {
+                basic.allow_multiple_allocations
+            })
+    }
+
     /// Its attributes, in whichever version they are.
     pub(crate) fn attributes(&self) -> &BTreeMap<String, PublishedAttribute> {
         self.basic

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::devices::{DRIVER, Kind};
 use super::objects::{AllocationResult, ClaimSpec, Config, DeviceRequest, ResourceClaim, Selector, Wanted};
 use super::selector::{self, Answer};
-use super::{Dra, Limit, key};
+use super::{Dra, Key, Limit, key};
 use crate::quantity::Quantity;
 use crate::units::Mib;
 use crate::workload::pod::QuantityText;
@@ -52,6 +52,16 @@ pub(crate) struct Choice {
     pub(crate) mps: Mps,
     /// Whether a selector could not be evaluated, so that some kinds may not be meant.
     pub(crate) guessed: bool,
+    /// Whether it is access for monitoring, which consumes nothing of what it is allocated. Others have those devices.
+    pub(crate) admin: bool,
+}
+
+/// What a claim says of the devices that it is given: for those who use it, on one of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Devices; `None` for one for each rank.
+    pub(crate) count: Option<u32>,
+    pub(crate) mps: Mps,
 }
 
 /// Limits of each process on the devices of a request under MPS.
@@ -64,6 +74,13 @@ pub(crate) struct Mps {
 }
 
 impl Choice {
+    pub(crate) const fn terms(&self) -> Terms {
+        Terms {
+            count: self.count,
+            mps: self.mps,
+        }
+    }
+
     /// The limit that a device of a kind has under this choice: the smaller of what there are.
     pub(crate) fn limit(&self, kind: &Kind) -> Option<Limit> {
         let capacity = kind
@@ -83,8 +100,8 @@ impl Choice {
 pub(crate) enum Resolved {
     /// It asks for no device of NVIDIA's.
     Others,
-    /// What it asks for cannot be read yet: why.
-    Unknown(String),
+    /// The claim or template that it is does not exist (yet): why.
+    Missing(String),
     /// NVIDIA's devices, request by request.
     Requests(Vec<Request>),
 }
@@ -105,11 +122,11 @@ impl Dra {
             Source::Nothing => return Resolved::Others,
             Source::Named(name) => match self.claims.get(&key(namespace, name)) {
                 Some(claim) => (&claim.spec, Some(claim)),
-                None => return Resolved::Unknown(format!("ResourceClaim {name} is not known")),
+                None => return Resolved::Missing(format!("ResourceClaim {name} is not known")),
             },
             Source::Template(name) => match self.templates.get(&key(namespace, name)) {
                 Some(spec) => (spec, None),
-                None => return Resolved::Unknown(format!("ResourceClaimTemplate {name} is not known")),
+                None => return Resolved::Missing(format!("ResourceClaimTemplate {name} is not known")),
             },
         };
         let requests: Vec<Request> = spec
@@ -125,6 +142,24 @@ impl Dra {
         } else {
             Resolved::Requests(requests)
         }
+    }
+
+    /// What a claim says to who uses its request (`None`: all of them) of a device that it is allocated. `None` where
+    /// that is none of the request's devices.
+    pub(crate) fn terms_on(&self, claim: &Key, only: Option<&str>, device: &Key) -> Option<(Terms, bool)> {
+        let claim = self.claims.get(claim)?;
+        let mut requests = claim.spec.devices.requests.iter().take(MOST_REQUESTS);
+        requests.find_map(|request| {
+            if !only.is_none_or(|only| names(only, &request.name)) {
+                return None;
+            }
+            let request = self.request(request, &claim.spec, Some(claim))?;
+            let choice = request
+                .alternatives
+                .into_iter()
+                .find(|choice| choice.allocated.contains(device))?;
+            Some((choice.terms(), choice.admin))
+        })
     }
 
     fn request(
@@ -154,7 +189,7 @@ impl Dra {
         })
     }
 
-    /// What was allocated. `None` where that is none of NVIDIA's devices, or for monitoring only.
+    /// What was allocated. `None` where that is none of NVIDIA's devices.
     fn allocated_to<'r>(
         &self,
         request: &DeviceRequest,
@@ -165,7 +200,9 @@ impl Dra {
         let mut allocated = Vec::new();
         let mut memory: Option<Mib> = None;
         let mut name = None;
-        for result in results.filter(|result| result.driver == DRIVER && result.admin_access != Some(true)) {
+        let mut admin = true;
+        for result in results.filter(|result| result.driver == DRIVER) {
+            admin &= result.admin_access == Some(true);
             name = Some(result.request.as_str());
             let device: (Arc<str>, Arc<str>) =
                 (Arc::from(result.pool.as_str()), Arc::from(result.device.as_str()));
@@ -196,6 +233,7 @@ impl Dra {
             allocated,
             memory,
             guessed: false,
+            admin,
         })
     }
 
@@ -239,6 +277,7 @@ impl Dra {
             memory,
             mps: self.mps(name, Some(wanted), spec, devices),
             guessed,
+            admin: false,
         })
     }
 

@@ -8,7 +8,7 @@ use crate::invocation::{Command, VariableOrigin};
 pub const PINNED_LIMIT: &str = "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT";
 /// The percentage of threads of an MPS client.
 pub const THREAD_PERCENTAGE: &str = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
-/// Which devices CUDA shows; not to be set where an MPS daemon numbers them.
+/// Which devices CUDA shows: numbers among those that the container sees, or UUIDs.
 pub const VISIBLE_DEVICES: &str = "CUDA_VISIBLE_DEVICES";
 /// What the container toolkit's hook lets a container have of a device, in MiB.
 pub const CONTAINER_LIMIT: &str = "NVIDIA_GPU_MEMORY_LIMIT";

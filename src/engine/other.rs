@@ -67,16 +67,27 @@ impl Reader for Frameworks {
         reading.parallelism.devices = processes
             .filter(|count| *count > 0)
             .unwrap_or_else(|| slots.unwrap_or(1));
-        reading.processes = launched(context, command, words);
+        let launched = launched(context, command, words);
+        reading.processes = launched.processes;
+        if slots == Some(1) && launched.on_this_node {
+            reading.apart = launched.processes.unwrap_or(0);
+        }
         reading.findings.extend(context.floating_image());
         context.finish(command, reading)
     }
 }
 
-/// Processes that a launcher starts in this container; `None` where it starts one for each device, or where the number
-/// cannot be read (a file of `accelerate config` that is not given here, TorchServe's workers). `arguments` are those of
-/// the launcher.
-fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]) -> Option<u32> {
+/// What a launcher starts in this container.
+struct Launched {
+    /// Processes; `None` where it starts one for each device, or where the number cannot be read (a file of `accelerate
+    /// config` that is not given here, TorchServe's workers).
+    processes: Option<u32>,
+    /// Whether the number is one of this node's alone, and each process takes the device of its number.
+    on_this_node: bool,
+}
+
+/// Reads what a launcher starts; `arguments` are its own.
+fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]) -> Launched {
     let before = command.words.len().saturating_sub(arguments.len());
     let program = |names: &[&str]| {
         let mut words = command.words.iter().take(before);
@@ -89,19 +100,24 @@ fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]
         let flag = Flag::last(arguments, names)?;
         flag.known.then(|| flag.text.trim().parse::<u32>().ok()).flatten()
     };
+    let elsewhere = |processes: Option<u32>| Launched {
+        processes,
+        on_this_node: false,
+    };
     if program(&["accelerate", "accelerate.commands.launch"]) {
-        // Of all machines together.
+        // Of all machines together; a file of its configuration may say how many those are.
         let machines = number(&["--num_machines", "--num-machines"]).unwrap_or(1).max(1);
-        return number(&["--num_processes", "--num-processes"]).map(|all| all.div_ceil(machines));
+        let all = number(&["--num_processes", "--num-processes"]);
+        return elsewhere(all.map(|all| all.div_ceil(machines)));
     }
     if program(&["deepspeed", "deepspeed.launcher.runner"]) {
-        return number(&["--num_gpus"]);
+        return elsewhere(number(&["--num_gpus"]));
     }
     if program(&["torchserve"]) {
-        return None;
+        return elsewhere(None);
     }
     let names = ["--nproc_per_node", "--nproc-per-node"];
-    match Flag::last(arguments, &names) {
+    let processes = match Flag::last(arguments, &names) {
         // `gpu` and `auto` count devices.
         Some(_) => number(&names),
         // The launcher's parser takes its defaults from variables of this prefix, else one process.
@@ -110,6 +126,10 @@ fn launched(context: &Context<'_>, command: &Command<'_>, arguments: &[Word<'_>]
             Some(Err(_)) => None,
             None => Some(1),
         },
+    };
+    Launched {
+        processes,
+        on_this_node: true,
     }
 }
 

@@ -85,6 +85,7 @@ impl<'c> Context<'c> {
             kv_cache_dtype: None,
             eager: false,
             processes: None,
+            apart: 0,
             limits: Vec::new(),
             serving: Serving::default(),
             unresolved: Vec::new(),

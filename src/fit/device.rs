@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 
+use crate::device::MOST;
 use crate::device::catalogue::{Catalogue, Product, ProductLabel};
 use crate::footprint::{Class, Device};
 use crate::message::{cut, is_unprintable};
@@ -10,8 +11,6 @@ use crate::units::Mib;
 
 /// Longest name of a product, in bytes.
 const LONGEST_NAME: usize = 200;
-/// More than any device has: 16 TiB.
-const MOST: u64 = 16 << 20;
 /// Names that an error lists at most.
 const LISTED: usize = 6;
 
@@ -313,8 +312,11 @@ fn mib(text: &str) -> Result<Mib, String> {
     }
     match digits.parse::<u64>() {
         Ok(0) => Err("has a total of 0 MiB".to_owned()),
-        Ok(total) if total <= MOST => Ok(Mib::new(total)),
-        _ => Err(format!("has a total above {MOST} MiB, which no device has")),
+        Ok(total) if total <= MOST.get() => Ok(Mib::new(total)),
+        _ => Err(format!(
+            "has a total above {} MiB, which no device has",
+            MOST.get()
+        )),
     }
 }
 

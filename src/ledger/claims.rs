@@ -1,23 +1,32 @@
 //! Devices by dynamic resource claims: what the cluster says of them, and who uses which claim.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::devices::{DeviceView, HolderView};
 use super::{Holder, Ledger};
-use crate::demand::Use;
 use crate::demand::weigh::Rules;
-use crate::demand::weigh::by_claim::{on_each, weighed};
+use crate::demand::weigh::by_claim::{OnEach, held, sharing, takes_by_access, together};
+use crate::demand::{ClaimRef, Use};
 use crate::device::{GpuNode, Sharing};
+use crate::dra::devices::Kind;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::dra::resolve::Source;
-use crate::dra::{DRIVER, Placed};
-use crate::policy::Evidence;
+use crate::dra::resolve::{Source, Terms};
+use crate::dra::{DRIVER, Key, Placed};
+use crate::engine::Role;
+use crate::policy::{DevicePolicy, Evidence, PolicyRef};
 use crate::units::{Mib, Share};
 
-/// Namespace and name of a claim.
-pub(super) type Name = (Arc<str>, Arc<str>);
+/// A container of a holder that uses a claim.
+#[derive(Clone)]
+pub(crate) struct Claimant<'l> {
+    pub(crate) holder: &'l Holder,
+    pub(crate) used: &'l Use,
+    /// The claim, by namespace and name.
+    pub(crate) claim: Key,
+    /// What the claim says of its devices.
+    pub(crate) terms: Terms,
+}
 
 impl Ledger {
     /// A ResourceSlice appeared or changed.
@@ -70,59 +79,104 @@ impl Ledger {
         uids.into_iter().flatten().filter_map(|uid| self.holder(uid))
     }
 
-    /// The devices of ResourceSlices, with those who use the claims that they are allocated to.
-    pub(super) fn claimed_devices(&self) -> Vec<DeviceView> {
-        let mut users: BTreeMap<(&str, &str), Vec<(&Holder, &Use)>> = BTreeMap::new();
-        for holder in self.holders().filter(|holder| !holder.claims.is_empty()) {
-            for claim in &holder.claims {
-                let used = holder.demand.uses.iter().filter(|used| uses(holder, used, claim));
-                let used: Vec<&Use> = used.collect();
-                for device in self.dra.allocated(&holder.namespace, claim) {
-                    let list = users.entry(device).or_default();
-                    list.extend(used.iter().map(|used| (holder, *used)));
+    /// Everybody who uses a device by a claim that it is allocated to, each container once.
+    pub(crate) fn on_device(&self, device: &Key) -> Vec<Claimant<'_>> {
+        let mut there: Vec<Claimant<'_>> = Vec::new();
+        for claim in self.dra.claims_on(device) {
+            let (namespace, name) = claim;
+            for holder in self.claimants(namespace, name) {
+                for used in &holder.demand.uses {
+                    let is_known = there.iter().any(|other| std::ptr::eq(other.used, used));
+                    let terms = || self.terms_on(&holder.made, used, claim, device);
+                    if let (false, Some(terms)) = (is_known, terms()) {
+                        there.push(Claimant {
+                            holder,
+                            used,
+                            claim: claim.clone(),
+                            terms,
+                        });
+                    }
                 }
             }
         }
+        there
+    }
+
+    /// Under which terms a container has a device by a claim; `None` where it has not. `made` are the claims that were made
+    /// for its pod.
+    pub(crate) fn terms_on(
+        &self,
+        made: &BTreeMap<Arc<str>, Arc<str>>,
+        used: &Use,
+        claim: &Key,
+        device: &Key,
+    ) -> Option<Terms> {
+        let (_, name) = claim;
+        let mut refs = used.refs.iter().filter(|of| means(of, made, name));
+        let (terms, admin) = refs.find_map(|of| self.dra.terms_on(claim, of.request.as_deref(), device))?;
+        (!admin || takes_by_access(used)).then_some(terms)
+    }
+
+    /// The policy of the devices of a node.
+    pub(crate) fn device_policy(&self, node: &str) -> PolicyRef {
+        let unlabelled = BTreeMap::new();
+        let labels = self.nodes.get(node).map(|entry| &entry.node.metadata.labels);
+        self.policies().for_device(labels.unwrap_or(&unlabelled))
+    }
+
+    /// The devices of ResourceSlices, with those who use the claims that they are allocated to.
+    pub(super) fn claimed_devices(&self) -> Vec<DeviceView> {
         let devices = self.dra.devices();
         devices
-            .map(|((pool, name), placed)| {
-                let users = users.get(&(&**pool, &**name)).map(Vec::as_slice);
-                self.claimed_device(pool, name, placed, users.unwrap_or_default())
-            })
+            .map(|(of, placed)| self.claimed_device(of, placed, &self.on_device(of)))
             .collect()
     }
 
-    fn claimed_device(
-        &self,
-        pool: &Arc<str>,
-        name: &Arc<str>,
-        placed: &Placed,
-        users: &[(&Holder, &Use)],
-    ) -> DeviceView {
+    /// Of the devices that are shared by claim the fullest of each node that is above its budget.
+    pub(super) fn claimed_over_budget(&self) -> Vec<DeviceView> {
+        let mut worst: BTreeMap<Arc<str>, DeviceView> = BTreeMap::new();
+        for of in self.dra.allocated() {
+            let users = self.on_device(of);
+            if users.len() < 2 {
+                continue;
+            }
+            // A device that no slice has any more is as large as before; how large, nobody knows.
+            let unknown = Placed {
+                node: Arc::from(""),
+                kind: Arc::new(Kind::unknown()),
+            };
+            let view = self.claimed_device(of, self.dra.device(of).unwrap_or(&unknown), &users);
+            let is_worst = worst
+                .get(&view.node)
+                .is_none_or(|other| other.promised_share < view.promised_share);
+            if view.is_over() && is_worst {
+                worst.insert(view.node.clone(), view);
+            }
+        }
+        worst.into_values().collect()
+    }
+
+    fn claimed_device(&self, of: &Key, placed: &Placed, users: &[Claimant<'_>]) -> DeviceView {
+        let (pool, name) = of;
         let node = if placed.node.is_empty() {
             pool
         } else {
             &placed.node
         };
-        let labels = self.nodes.get(node).map(|entry| entry.node.labels.clone());
-        let device = self.policies().for_device(&labels.unwrap_or_default());
+        let device = self.device_policy(node);
         let count = u32::try_from(users.len()).unwrap_or(u32::MAX);
-        let sharing = match NonZeroU32::new(count) {
-            Some(count) if count.get() > 1 => Sharing::TimeSliced(count),
-            _ => Sharing::Exclusive,
-        };
-        let holders: Vec<HolderView> = users
+        let mps = users.iter().map(|user| user.terms.mps);
+        let mps = mps.max_by_key(|mps| mps.most).unwrap_or_default();
+        let sharing = sharing(&placed.kind, None, mps, count);
+        let each = users
             .iter()
-            .map(|(holder, used)| {
-                let labels = self.namespace_labels(&holder.namespace);
-                let pod = self.policies().for_pod(&labels, &holder.labels, None);
-                let rules = Rules {
-                    pod: &pod,
-                    device: &device.device,
-                    namespace: &holder.namespace,
-                };
-                let slots = used.claim.ranks().max(1);
-                let each = on_each(&weighed(used, &placed.kind, slots, sharing, rules), slots);
+            .map(|user| self.held_by_claim(user, &placed.kind, sharing, &device.device));
+        let held: Vec<OnEach> = each.collect();
+        let mut holders: Vec<HolderView> = users
+            .iter()
+            .zip(&held)
+            .map(|(user, each)| {
+                let (holder, used) = (user.holder, user.used);
                 HolderView {
                     namespace: holder.namespace.clone(),
                     name: holder.name.clone(),
@@ -137,11 +191,13 @@ impl Ledger {
                 }
             })
             .collect();
+        holders.sort_by(|a, b| b.share.cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
         let budget = if sharing.is_shared() {
             device.device.budget
         } else {
             Share::WHOLE
         };
+        let sums = at_the_same_time(users, &held);
         DeviceView {
             node: node.clone(),
             resource: Arc::from(DRIVER),
@@ -155,13 +211,39 @@ impl Ledger {
             total: placed.kind.total,
             budget: placed.kind.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
             budget_share: budget,
-            promised: holders.iter().map(|holder| holder.request).sum(),
-            promised_share: holders.iter().map(|holder| holder.share).sum(),
+            promised: sums.request,
+            promised_share: sums.share,
             evidence: Evidence::Observed,
             holders,
             seen: BTreeMap::from([(name.clone(), count)]),
             meeting: usize::MAX,
         }
+    }
+
+    /// What somebody who is there has of a device of a kind.
+    pub(crate) fn held_by_claim(
+        &self,
+        of: &Claimant<'_>,
+        kind: &Kind,
+        sharing: Sharing,
+        device: &DevicePolicy,
+    ) -> OnEach {
+        let labels = self.namespace_labels(&of.holder.namespace);
+        let pod = self.policies().for_pod(&labels, &of.holder.labels, None);
+        let rules = Rules {
+            pod: &pod,
+            device,
+            namespace: "",
+        };
+        let now = held(of.used, kind, of.terms, sharing, rules);
+        // What it was admitted with counts as well, and what an UPDATE makes of it.
+        let raise = of.holder.raise.as_ref().map(|(demand, _)| demand);
+        let others = of.holder.recorded.iter().chain(raise);
+        let others = others.filter(|other| !Arc::ptr_eq(other, &of.holder.demand));
+        let same = others.flat_map(|demand| &demand.uses);
+        let same = same.filter(|used| used.claim.container == of.used.claim.container);
+        same.map(|used| held(used, kind, of.terms, sharing, rules))
+            .fold(now, OnEach::or_more)
     }
 
     /// A node with the devices of its ResourceSlices; the name of one that has none at all.
@@ -203,11 +285,22 @@ impl Ledger {
     }
 }
 
-/// Whether a container of a holder uses a claim, which it may know under the name of its template.
-fn uses(holder: &Holder, used: &Use, claim: &Arc<str>) -> bool {
-    used.refs.iter().any(|of| match &of.source {
+/// What all of them have at the same time, of what each has: of a pod the init containers run before the others.
+pub(crate) fn at_the_same_time(users: &[Claimant<'_>], held: &[OnEach]) -> OnEach {
+    let mut pods: BTreeMap<&Arc<str>, Vec<(Role, OnEach)>> = BTreeMap::new();
+    for (user, each) in users.iter().zip(held) {
+        let pod = pods.entry(&user.holder.uid).or_default();
+        pod.push((user.used.claim.role, *each));
+    }
+    let pods = pods.into_values().map(|each| together(each.into_iter()));
+    pods.fold(OnEach::default(), OnEach::plus)
+}
+
+/// Whether a container's entry means a claim, which it may know under the name of its template.
+pub(crate) fn means(of: &ClaimRef, made: &BTreeMap<Arc<str>, Arc<str>>, claim: &Arc<str>) -> bool {
+    match &of.source {
         Source::Named(name) => name == claim,
-        Source::Template(_) => holder.made.get(&of.entry) == Some(claim),
+        Source::Template(_) => made.get(&of.entry) == Some(claim),
         Source::Nothing => false,
-    })
+    }
 }

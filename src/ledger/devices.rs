@@ -204,7 +204,8 @@ impl Ledger {
         devices
     }
 
-    /// Devices whose promises exceed their budget. Looks closely only at nodes where that can be.
+    /// Devices whose promises exceed their budget: of those that are shared by claim the fullest of each node. Looks closely
+    /// only at nodes where that can be.
     #[must_use]
     pub fn over_budget(&self) -> Vec<DeviceView> {
         let elsewhere: BTreeSet<&Arc<str>> = self
@@ -217,6 +218,7 @@ impl Ledger {
             .filter(|(name, _)| elsewhere.contains(name) || self.is_over(name))
             .flat_map(|(name, entry)| self.views(name, entry))
             .filter(DeviceView::is_over)
+            .chain(self.claimed_over_budget())
             .collect()
     }
 

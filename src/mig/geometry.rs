@@ -141,6 +141,13 @@ impl Geometry {
         }
     }
 
+    /// A profile whose name tells no gigabyte, where there is one: no GPU that can be cut has so little memory.
+    #[must_use]
+    pub fn nameless(&self) -> Option<&ProfileName> {
+        let mut names = self.profiles.iter().map(|profile| &profile.name);
+        names.find(|name| name.gigabytes == 0)
+    }
+
     /// A profile by its name, in either spelling, or by a name that some drivers gave it.
     #[must_use]
     pub fn profile(&self, name: &str) -> Option<&Profile> {

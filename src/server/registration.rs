@@ -5,11 +5,13 @@
 //! they leave out costs nothing and cannot be held. Every field that may be absent is asked for with `has()` first, since
 //! an error would refuse the request under `Fail` and let it pass unseen under `Ignore`.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
-use crate::policy::{AccessRule, PolicySet};
+use crate::policy::{AccessRule, ConfigMapName, PolicySet};
 use crate::workload::CustomKind;
 
 mod conditions;
@@ -91,13 +93,15 @@ impl Target {
     }
 }
 
-/// What the policies add to the pods that come here though they ask for no GPU.
+/// What the policies add to what comes here: pods that ask for no GPU, ConfigMaps of any content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Gate {
     /// Runtime classes that show every device.
     pub runtime_classes: Vec<String>,
     /// Whether a privileged container is told of at all. Nearly every agent of a node is privileged.
     pub privileged: bool,
+    /// ConfigMaps that are named as the device plugin's or the MIG manager's.
+    pub config_maps: Vec<ConfigMapName>,
 }
 
 impl Gate {
@@ -110,9 +114,15 @@ impl Gate {
         let privileged = policies
             .iter()
             .any(|policy| policy.access.privileged != AccessRule::Ignore);
+        let named = policies.iter().flat_map(|policy| {
+            let device = &policy.device;
+            device.plugin_config.iter().chain(&device.mig_config)
+        });
+        let config_maps: BTreeSet<ConfigMapName> = named.cloned().collect();
         Self {
             runtime_classes,
             privileged,
+            config_maps: config_maps.into_iter().collect(),
         }
     }
 }
@@ -172,10 +182,14 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
         pods().into_value(target, ca_pem),
         access(gate).into_value(target, ca_pem),
     ];
-    validating.extend(KINDS.iter().map(|kind| workload(kind).into_value(target, ca_pem)));
+    validating.extend(
+        KINDS
+            .iter()
+            .map(|kind| workload(kind, gate).into_value(target, ca_pem)),
+    );
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
-    validating.push(gpu_configuration().into_value(target, ca_pem));
+    validating.push(gpu_configuration(gate).into_value(target, ca_pem));
     validating.push(device_plugin().into_value(target, ca_pem));
     vec![
         configuration("MutatingWebhookConfiguration", &[mutate]),
@@ -232,11 +246,13 @@ fn access(gate: &Gate) -> Entry<'static> {
     }
 }
 
-fn workload(&(group, resource, template): &(&'static str, &'static str, &'static str)) -> Entry<'static> {
+/// Objects of a kind that makes pods: those that no controller made, when they come or change what they make, and only
+/// where `matters` says so.
+fn of_kind(name: &str, rule: Value, matters: Value) -> Entry<'_> {
     Entry {
-        name: resource,
+        name,
         path: "/validate",
-        rules: vec![rule(group, &[resource], &["CREATE", "UPDATE"])],
+        rules: vec![rule],
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
@@ -246,32 +262,29 @@ fn workload(&(group, resource, template): &(&'static str, &'static str, &'static
                 "changes-its-spec-and-stays",
                 &conditions::changes_spec_and_stays(),
             ),
-            condition("asks-for-a-gpu", &conditions::template_asks(template)),
+            matters,
         ],
     }
 }
 
+fn workload(
+    &(group, resource, template): &(&'static str, &'static str, &'static str),
+    gate: &Gate,
+) -> Entry<'static> {
+    let matters = conditions::template_matters(template, gate);
+    of_kind(
+        resource,
+        rule(group, &[resource], &["CREATE", "UPDATE"]),
+        condition("asks-for-a-gpu-or-reaches-one", &matters),
+    )
+}
+
 /// The entry of a kind of another API group. Its name holds the group: `services` alone would say little.
 fn of_custom(kind: &CustomKind, target: &Target, ca_pem: Option<&str>) -> Value {
-    let mut entry = Entry {
-        name: &format!("{}.{}", kind.plural, kind.group),
-        path: "/validate",
-        rules: vec![rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"])],
-        unanswered: Unanswered::Ignore,
-        seconds: 2,
-        side_effects: "None",
-        conditions: vec![
-            condition("is-not-made-by-a-controller", &conditions::without_controller()),
-            condition(
-                "changes-its-spec-and-stays",
-                &conditions::changes_spec_and_stays(),
-            ),
-            condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind))),
-        ],
-    }
-    .into_value(target, ca_pem);
-    entry["rules"][0]["apiVersions"] = kind.versions.into();
-    entry
+    let mut rule = rule(kind.group, &[kind.plural], &["CREATE", "UPDATE"]);
+    rule["apiVersions"] = kind.versions.into();
+    let asks = condition("asks-for-a-gpu", &conditions::any_asks(custom::spots(kind)));
+    of_kind(&format!("{}.{}", kind.plural, kind.group), rule, asks).into_value(target, ca_pem)
 }
 
 fn scale() -> Entry<'static> {
@@ -294,7 +307,7 @@ fn scale() -> Entry<'static> {
 }
 
 /// What configures GPUs. Every ConfigMap and every update of a Node is asked of the condition, and nearly none passes it.
-fn gpu_configuration() -> Entry<'static> {
+fn gpu_configuration(gate: &Gate) -> Entry<'static> {
     let mut of_nodes = rule("", &["nodes"], &["UPDATE"]);
     of_nodes["scope"] = "Cluster".into();
     Entry {
@@ -304,28 +317,17 @@ fn gpu_configuration() -> Entry<'static> {
         unanswered: Unanswered::Ignore,
         seconds: 2,
         side_effects: "None",
-        conditions: vec![condition("configures-gpus", &conditions::configures_gpus())],
+        conditions: vec![condition("configures-gpus", &conditions::configures_gpus(gate))],
     }
 }
 
 /// The DaemonSet of NVIDIA's device plugin asks for no GPU, and its flags decide what every node offers.
 fn device_plugin() -> Entry<'static> {
-    Entry {
-        name: "device-plugin",
-        path: "/validate",
-        rules: vec![rule("apps", &["daemonsets"], &["CREATE", "UPDATE"])],
-        unanswered: Unanswered::Ignore,
-        seconds: 2,
-        side_effects: "None",
-        conditions: vec![
-            condition("is-not-made-by-a-controller", &conditions::without_controller()),
-            condition(
-                "changes-its-spec-and-stays",
-                &conditions::changes_spec_and_stays(),
-            ),
-            condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
-        ],
-    }
+    of_kind(
+        "device-plugin",
+        rule("apps", &["daemonsets"], &["CREATE", "UPDATE"]),
+        condition("runs-the-device-plugin", &conditions::runs_device_plugin()),
+    )
 }
 
 fn rule(group: &str, resources: &[&str], operations: &[&str]) -> Value {
@@ -361,6 +363,7 @@ mod tests {
         let gate = Gate {
             runtime_classes: vec!["nvidia".to_owned()],
             privileged: true,
+            config_maps: Vec::new(),
         };
         let both = webhook_config(&target, Some("PEM"), &gate);
         both.iter()
@@ -396,7 +399,7 @@ mod tests {
         };
         let narrow = access(&Gate::of(&PolicySet::built_in())).conditions[2].to_string();
         assert!(
-            !narrow.contains("privileged") && !narrow.contains("runtimeClassName"),
+            !narrow.contains("privileged") && !narrow.contains("runtimeClassName in"),
             "{narrow}"
         );
         let wide = of(
@@ -405,6 +408,16 @@ mod tests {
         );
         assert!(wide.contains("c.securityContext.privileged"), "{wide}");
         assert!(wide.contains("in ['nvidia', 'nvidia-cdi']"), "{wide}");
+        let documents = crate::policy::file::parse(
+            "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: a}\nspec: {device: {pluginConfig: \
+             gpu/plugin, migConfig: gpu/mig}}\n",
+            "p",
+        );
+        let gate = Gate::of(&PolicySet::from_documents(documents.unwrap()).unwrap());
+        let named = gpu_configuration(&gate).conditions[0].to_string();
+        for name in ["'gpu/mig'", "'gpu/plugin'"] {
+            assert!(named.contains(name), "{named}");
+        }
     }
 
     #[test]

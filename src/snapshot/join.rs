@@ -1,8 +1,10 @@
 //! Objects that were admitted become part of the cluster: a pod holds memory, a workload's pods do.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Key, Snapshot};
+use crate::decision::{self, MadePod, Operation, Question};
 use crate::ledger::Ledger;
 use crate::workload::pod::{
     Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, OwnerReference, Pod, Requirement,
@@ -39,28 +41,62 @@ impl Snapshot {
             self.workloads.remove(&key);
             ledger.remove_pod(&uid);
         }
-        let pods = if workload.kind == WorkloadKind::Pod {
-            vec![workload.pod.clone()]
+        if workload.kind == WorkloadKind::Pod {
+            ledger.set_pod(&workload.pod, self);
         } else {
-            self.pods_of(&workload, ledger)
-        };
-        for pod in pods {
-            ledger.set_pod(&pod, self);
-            if workload.kind != WorkloadKind::Pod {
-                let pod = Workload::of_pod(pod);
-                self.workloads.insert(Key::of(&pod), Arc::new(pod));
+            for Alike { pods, kind } in self.pods_of(&workload, ledger) {
+                let made = pods.first().and_then(|pod| self.made(pod, ledger));
+                for mut pod in pods {
+                    match &made {
+                        Some(made) => {
+                            // One on a single node is narrowed to no fewer.
+                            if let (Some(affinity), None) = (&made.affinity, kind) {
+                                pod.spec.affinity = Some(affinity.clone());
+                            }
+                            ledger.set_pod_with(&pod, made.demand.clone());
+                        }
+                        None => ledger.set_pod(&pod, self),
+                    }
+                    let pod = Workload::of_pod(pod);
+                    self.workloads.insert(Key::of(&pod), Arc::new(pod));
+                }
             }
         }
         self.workloads.insert(Key::of(&workload), Arc::new(workload));
     }
 
+    /// What the policy makes of a pod when its controller creates it; `None` where it changes nothing.
+    fn made(&self, pod: &Pod, ledger: &Ledger) -> Option<MadePod> {
+        let namespace_labels = self.namespace_labels(&pod.metadata.namespace);
+        let policies = ledger.policies();
+        let policy = policies.for_pod(&namespace_labels, &pod.metadata.labels, None);
+        let question = Question {
+            operation: Operation::Create,
+            workload: Workload::of_pod(pod.clone()),
+            old: None,
+            namespace_labels,
+            by_node: false,
+            scale_only: false,
+            dry_run: true,
+        };
+        let prepared = decision::prepare(question, policies, self.sources(policy.read_config_maps));
+        decision::made(&prepared, ledger)
+    }
+
     /// The pods that the controller of a workload would make. More than there are slots cannot start, so they hold
     /// nothing and are left out.
-    fn pods_of(&self, workload: &Workload, ledger: &Ledger) -> Vec<Pod> {
+    fn pods_of(&self, workload: &Workload, ledger: &Ledger) -> Vec<Alike> {
         let nodes = self.gpu_nodes(ledger.policies());
         if workload.replicas.per_node {
-            return nodes
-                .map(|node| on_node(replica(workload, node.name()), node.name()))
+            let mut kinds: BTreeMap<Option<usize>, Vec<Pod>> = BTreeMap::new();
+            for node in nodes {
+                let kind = ledger.nodes.get(node.name()).map(|entry| entry.class);
+                let pod = on_node(replica(workload, node.name()), node.name());
+                kinds.entry(kind).or_default().push(pod);
+            }
+            return kinds
+                .into_iter()
+                .map(|(kind, pods)| Alike { pods, kind })
                 .collect();
         }
         let slots: u64 = nodes
@@ -69,18 +105,29 @@ impl Snapshot {
             .sum();
         let sets = workload.split();
         let several = sets.len() > 1;
-        let pods = sets.iter().enumerate().flat_map(|(index, set)| {
-            (0..u64::from(set.replicas.desired).min(slots)).map(move |ordinal| {
+        let alike = sets.iter().enumerate().map(|(index, set)| {
+            let pods = (0..u64::from(set.replicas.desired).min(slots)).map(|ordinal| {
                 let suffix = if several {
                     format!("{index}-{ordinal}")
                 } else {
                     ordinal.to_string()
                 };
                 replica(set, &suffix)
-            })
+            });
+            Alike {
+                pods: pods.collect(),
+                kind: None,
+            }
         });
-        pods.collect()
+        alike.collect()
     }
+}
+
+/// Pods that the policy changes alike: those of one template, or of a DaemonSet on nodes of one kind.
+struct Alike {
+    pods: Vec<Pod>,
+    /// The kind of node to which each of them is kept.
+    kind: Option<usize>,
 }
 
 /// One pod of a workload.

@@ -23,6 +23,7 @@ mod ray;
 mod rollouts;
 
 pub use bases::Bases;
+pub use kserve::MODEL_FIELDS;
 pub use layout::{Layout, Origin, Scale, Surge};
 
 /// A pod template of an object.

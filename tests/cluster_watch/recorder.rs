@@ -1,13 +1,16 @@
 //! Facts that are only written down.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
+use vramgate::configuration::ConfigMap;
 use vramgate::device::{DeviceKind, GpuNode, Labels, Pool, Sharing};
 use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
+use vramgate::policy::ConfigMapName;
 use vramgate::units::Mib;
 use vramgate::workload::pod::{Node, Pod};
 
@@ -126,5 +129,31 @@ impl Reader for ByLabel {
             }],
             notes: Vec::new(),
         })
+    }
+}
+
+/// Reads nodes like [`ByLabel`], beside ConfigMaps of these names.
+#[derive(Default)]
+pub(crate) struct Beside {
+    pub(crate) named: Mutex<BTreeSet<ConfigMapName>>,
+    /// What was told of them: the value of `key`, or that there is none.
+    pub(crate) told: Mutex<Vec<Option<String>>>,
+}
+
+impl Reader for Beside {
+    fn node(&self, node: &Node) -> Option<GpuNode> {
+        ByLabel.node(node)
+    }
+
+    fn node_config_maps(&self) -> BTreeSet<ConfigMapName> {
+        self.named.lock().unwrap().clone()
+    }
+
+    fn take_node_config_map(&self, _: &ConfigMapName, map: Option<&ConfigMap>) -> bool {
+        let value = map.map(|map| map.data.get("key").cloned().unwrap_or_default());
+        let mut told = self.told.lock().unwrap();
+        let is_new = told.last() != Some(&value);
+        told.push(value);
+        is_new
     }
 }

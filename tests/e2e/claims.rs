@@ -196,6 +196,82 @@ fn dra_d3_pods_share_the_device_of_one_claim() {
     });
 }
 
+/// A claim that pods may share, for one request.
+fn claim(s: &Scenario, name: &str, exactly: Value) {
+    post(
+        s,
+        "resourceclaims",
+        json!({"apiVersion": "resource.k8s.io/v1", "kind": "ResourceClaim", "metadata": {"name": name},
+        "spec": {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}}),
+    );
+}
+
+fn by_claim(s: &Scenario, name: &str, claim: &str, fraction: &str) -> Value {
+    by(
+        s,
+        name,
+        json!({"resourceClaimName": claim}),
+        &[
+            SMALL,
+            "--max-model-len=4096",
+            "--gpu-memory-utilization",
+            fraction,
+        ],
+    )
+}
+
+#[test]
+fn dra_pods_that_are_there_before_their_claim() {
+    let s = Scenario::new("dra-late");
+    let class = class(&s, "gpu", None);
+    node(&s, "dra-late-n1", h100());
+    for name in ["a", "b"] {
+        create(&s, &by_claim(&s, name, "late", "0.40")).admitted(name);
+    }
+    claim(&s, "late", json!({"deviceClassName": class}));
+    s.wait_running(2, 30);
+    let answer = wait_known(
+        &s,
+        &by_claim(&s, "c", "late", "0.20"),
+        &["VG201", "gpu-0 of dra-late-n1"],
+    );
+    assert!(answer.text().contains("2 holders have 0.80"), "{}", answer.text());
+    create(&s, &by_claim(&s, "c", "late", "0.10")).admitted("what is left");
+    s.wait_running(3, 30);
+}
+
+#[test]
+fn dra_claims_that_are_allocated_one_device() {
+    let s = Scenario::new("dra-one");
+    let class = class(&s, "gpu", None);
+    let mut device = h100();
+    device[0]["allowMultipleAllocations"] = json!(true);
+    device[0]["capacity"]["memory"]["requestPolicy"] =
+        json!({"default": "1Gi", "validRange": {"min": "1Mi", "step": "1Mi"}});
+    node(&s, "dra-one-n1", device);
+    for name in ["one", "two"] {
+        claim(
+            &s,
+            name,
+            json!({"deviceClassName": class, "capacity": {"requests": {"memory": "39Gi"}}}),
+        );
+        wait_known(&s, &by_claim(&s, "probe", name, "1.5"), &["VG101"]);
+        create(&s, &by_claim(&s, name, name, "0.40")).admitted(name);
+    }
+    s.wait_running(2, 30);
+    let row = eventually("both are seen on the device", 20, || {
+        let rows = s.rows("dra-one-n1").into_iter();
+        rows.into_iter()
+            .find(|row| row["device"] == "gpu.nvidia.com[gpu-0]" && row["usedSlots"] == 2)
+    });
+    assert_eq!(row["promisedFraction"], "0.80", "{row}");
+    wait_known(
+        &s,
+        &by_claim(&s, "third", "two", "0.20"),
+        &["VG201", "2 claims are allocated gpu-0"],
+    );
+}
+
 #[test]
 fn dra_d5_a_resource_that_a_class_stands_for() {
     let s = Scenario::new("dra-d5");

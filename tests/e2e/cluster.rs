@@ -60,6 +60,13 @@ metadata: {name: override}
 spec:
   match: {namespaces: {matchLabels: {kubernetes.io/metadata.name: m06-override}}}
   mps: {override: true}
+---
+apiVersion: vramgate.io/v1alpha1
+kind: GpuSharingPolicy
+metadata: {name: plugin-config}
+spec:
+  match: {nodes: {matchLabels: {e2e/plugin-config: here}}}
+  device: {pluginConfig: g16/device-plugin-configs}
 ";
 
 /// Runs whose logs are kept.

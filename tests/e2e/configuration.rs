@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use crate::api::eventually;
 use crate::manifests::{self, GpuNode, Pod};
 use crate::scenario::Scenario;
 
@@ -57,6 +58,13 @@ fn g10_g11_a_node_label_is_judged_against_config_map_and_pods() {
     let node = "g10-n1";
     s.node(GpuNode::h100(node).slots(4));
     manifests::namespace(s.api(), "gpu-operator");
+    // One that a policy names is judged whatever it holds.
+    s.api()
+        .post(
+            "/api/v1/namespaces/gpu-operator/configmaps",
+            &config_map("default-mig-parted-config", "all-1g.10gb"),
+        )
+        .denied("a text that is no map", &["VG601", "not a map"]);
     s.api()
         .post(
             "/api/v1/namespaces/gpu-operator/configmaps",
@@ -100,4 +108,48 @@ fn c02_flags_of_the_device_plugin_are_judged() {
     s.create_workload(&plugin("several"), "")
         .denied("a strategy that does not exist", &["VG602", "MIG_STRATEGY"]);
     s.create_workload(&plugin("mixed"), "").admitted("one that does");
+}
+
+#[test]
+fn g16_a_change_of_the_device_plugins_config_map_changes_verdicts_at_once() {
+    let s = Scenario::new("g16");
+    // Nothing on the node tells how its four slots come about; the ConfigMap that the policy names does.
+    let node = GpuNode::h100("g16-n1")
+        .without_sharing_labels()
+        .label("e2e/plugin-config", "here")
+        .label("nvidia.com/device-plugin.config", "used")
+        .resource("nvidia.com/gpu", 4);
+    let maps = format!("/api/v1/namespaces/{}/configmaps", s.name);
+    let sliced = |replicas: u32| {
+        let text = format!(
+            "version: v1\nsharing:\n  timeSlicing:\n    resources:\n    - {{name: nvidia.com/gpu, replicas: {replicas}}}\n"
+        );
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "device-plugin-configs"}, "data": {"used": text}})
+    };
+    s.unknown_node(&node);
+    let whole = Pod::vllm("whole", "0.90");
+    eventually("vramgate knows the node", 15, || {
+        s.dry_run(&whole).is_success().then_some(())
+    });
+    s.create(&Pod::vllm("first", "0.60")).admitted("the first pod");
+    s.wait_running(1, 20);
+    let second = Pod::vllm("second", "0.60");
+    // Half of the time after which what is not watched would be asked for.
+    let comes_to = |what: &str, is: &dyn Fn(&str) -> bool| {
+        eventually(what, 15, || is(&s.dry_run(&second).text()).then_some(()));
+    };
+    let denied = |text: &str| text.contains("VG201") && text.contains("first");
+    let admitted = |text: &str| !text.contains("VG201");
+    comes_to("no ConfigMap: a whole GPU is left", &admitted);
+    s.api().post(&maps, &sliced(4)).admitted("the ConfigMap");
+    comes_to("the ConfigMap appears: one GPU in four slots", &denied);
+    let map = format!("{maps}/device-plugin-configs");
+    s.api()
+        .patch(&map, &json!({"data": {"used": "version: v1\n"}}))
+        .admitted("a change of the ConfigMap");
+    comes_to("the ConfigMap changes: whole GPUs", &admitted);
+    s.api().patch(&map, &sliced(4)).admitted("a change back");
+    comes_to("the ConfigMap changes back", &denied);
+    assert!(s.api().delete(&map, 0).is_success());
+    comes_to("the ConfigMap goes", &admitted);
 }

@@ -120,6 +120,14 @@ impl GpuNode {
         self
     }
 
+    /// Without what discovery tells of how many devices there are and how they are shared.
+    pub fn without_sharing_labels(mut self) -> Self {
+        for key in ["count", "replicas", "sharing-strategy"] {
+            self.labels.remove(&format!("nvidia.com/gpu.{key}"));
+        }
+        self
+    }
+
     /// Capacity and allocatable of an extended resource.
     pub fn resource(mut self, name: &str, count: u32) -> Self {
         self.capacity.insert(name.to_owned(), count.to_string());

@@ -28,6 +28,8 @@ use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::{MissingFacts, PolicySet, file};
 use vramgate::workload::Workload;
 
+pub mod dra;
+
 /// Total of an H100 80GB by its label, in MiB.
 pub const H100: u32 = 81_559;
 /// Total of an L40S by its label, in MiB.

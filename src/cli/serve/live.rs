@@ -9,20 +9,21 @@ use futures::future::BoxFuture;
 use crate::cli::args::Serve;
 use crate::cli::{Failure, policies};
 use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
 use crate::demand::other_systems::speaks;
 use crate::device::GpuNode;
 use crate::device::inventory;
 use crate::engine::Sources;
 use crate::ledger::{Ledger, Stale};
-use crate::policy::PolicySet;
+use crate::policy::{ConfigMapName, PolicySet};
 use crate::server::backend::{Asked, Clock, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
-use super::plugin_configs::PluginConfigs;
+use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
 
 /// What `/readyz` waits for.
@@ -76,8 +77,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         tokio::spawn(reload.follow());
     }
     // Before the nodes are read for the first time, so that they are read once.
-    plugin.read(&cluster.look_ups(), &ledger).await;
-    tokio::spawn(plugin.follow(cluster.look_ups(), Arc::clone(&ledger), cluster.refresh()));
+    plugin.ask(&cluster.look_ups(), &in_force(&ledger)).await;
+    let policies = {
+        let ledger = Arc::clone(&ledger);
+        move || in_force(&ledger)
+    };
+    tokio::spawn(plugin.keep_asking(cluster.look_ups(), policies, cluster.refresh_nodes()));
     let freshness = cluster.freshness();
     tokio::spawn(async move {
         let ready = freshness.ready();
@@ -102,13 +107,13 @@ struct PolicyReader {
 
 impl PolicyReader {
     fn policies(&self) -> Arc<PolicySet> {
-        Arc::clone(
-            self.ledger
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .policies(),
-        )
+        in_force(&self.ledger)
     }
+}
+
+fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
+    let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(ledger.policies())
 }
 
 impl Reader for PolicyReader {
@@ -127,6 +132,14 @@ impl Reader for PolicyReader {
                 plugin: plugin.as_deref(),
             },
         )
+    }
+
+    fn node_config_maps(&self) -> BTreeSet<ConfigMapName> {
+        plugin_configs::named(&self.policies())
+    }
+
+    fn take_node_config_map(&self, name: &ConfigMapName, map: Option<&ConfigMap>) -> bool {
+        self.plugin.take_watched(name, map)
     }
 
     fn shows_all(&self, runtime_class: &str) -> bool {

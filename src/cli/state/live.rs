@@ -8,7 +8,7 @@ use kube::api::{ListParams, Request};
 use serde::Deserialize;
 
 use crate::cli::{Failure, output};
-use crate::cluster::connect;
+use crate::cluster::{Watched, connect};
 use crate::manifest::{self, Limits};
 use crate::snapshot::Snapshot;
 
@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 const PAGE: u32 = 500;
 
 /// What is read. Without nodes and pods there is nothing to judge against; what else is missing is said.
-const LISTS: [(&str, Need); 15] = [
+const LISTS: [(&str, Need); 11] = [
     ("/api/v1/nodes", Need::Must),
     ("/api/v1/pods", Need::Must),
     (
@@ -51,11 +51,15 @@ const LISTS: [(&str, Need); 15] = [
         "/apis/batch/v1/cronjobs",
         Need::Should("CronJobs of the input count as new"),
     ),
-    ("/apis/resource.k8s.io/v1/resourceslices", Need::May),
-    ("/apis/resource.k8s.io/v1/deviceclasses", Need::May),
-    ("/apis/resource.k8s.io/v1/resourceclaims", Need::May),
-    ("/apis/resource.k8s.io/v1/resourceclaimtemplates", Need::May),
     ("/apis/vramgate.io/v1alpha1/gpusharingpolicies", Need::May),
+];
+
+/// Dynamic resource allocation, under the first version that is served; absent in clusters that know none.
+const RESOURCES: [Watched; 4] = [
+    Watched::ResourceSlices,
+    Watched::DeviceClasses,
+    Watched::ResourceClaims,
+    Watched::ClaimTemplates,
 ];
 
 #[derive(Clone, Copy)]
@@ -89,6 +93,13 @@ pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
                 }
                 (Some(why), Need::Should(meaning)) => {
                     output::note(&format!("note: {list}: {why}; {meaning}"));
+                }
+            }
+        }
+        for resource in RESOURCES {
+            for list in resource.paths() {
+                if read(&client, list, &mut snapshot).await?.is_none() {
+                    break;
                 }
             }
         }

@@ -1,28 +1,28 @@
 //! Kinds of devices that the claims may be given, one by one.
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use super::sharers::{Resolved, Wanted, Which, at_once, others, together, users};
-use super::text;
+use super::Sibling;
+use super::meet::{self, Companies};
+use super::sharers::{Missing, Resolved, Wanted, Which, request_of, spots};
+use super::{text, waiting};
 use crate::decision::budget::Own;
 use crate::decision::{PlacementRow, Question};
-use crate::demand::weigh::by_claim::{self, OnEach, on_each, weighed};
+use crate::demand::weigh::by_claim::{self, OnEach, sharing, weighed};
 use crate::demand::weigh::{Rules, fit, under};
 use crate::demand::{Demand, Use};
 use crate::device::Sharing;
 use crate::dra::Limit;
-use crate::dra::devices::{DRIVER, Kind};
-use crate::dra::resolve::{Choice, Resolved as OfClaim};
-use crate::engine::Engine;
+use crate::dra::devices::Kind;
+use crate::dra::resolve::{Choice, Resolved as OfClaim, Source, Terms};
 use crate::finding::{Code, Finding, Severity};
 use crate::ledger::Ledger;
-use crate::policy::{Evidence, PolicyRef};
-use crate::units::{Mib, Share};
+use crate::policy::PolicyRef;
+use crate::units::Share;
 
 /// Kinds of devices that are told of at most.
-const MOST_KINDS: usize = 64;
+pub(super) const MOST_KINDS: usize = 64;
 
 /// What a verdict on claims needs beside the demand.
 pub(in crate::decision) struct Context<'l> {
@@ -33,10 +33,23 @@ pub(in crate::decision) struct Context<'l> {
     pub(super) own: &'l Own,
     /// Pods that the object makes.
     pub(super) pods: u32,
+    /// The claims that were made for the pod, where it exists already, by entry.
+    pub(super) made: BTreeMap<Arc<str>, Arc<str>>,
+    /// What each pod of its other templates takes, and how many they make.
+    pub(super) siblings: Vec<(&'l Demand, u32)>,
 }
 
 impl<'l> Context<'l> {
-    pub(in crate::decision) fn of(question: &'l Question, ledger: &'l Ledger, own: &'l Own) -> Self {
+    /// `siblings` are the templates of the object, this one included.
+    pub(in crate::decision) fn of(
+        question: &'l Question,
+        ledger: &'l Ledger,
+        own: &'l Own,
+        siblings: &[Sibling<'l>],
+    ) -> Self {
+        let others = siblings.iter();
+        let others =
+            others.filter(|sibling| sibling.question.workload.template != question.workload.template);
         let workload = &question.workload;
         Self {
             ledger,
@@ -45,6 +58,13 @@ impl<'l> Context<'l> {
             pod_labels: &workload.pod.metadata.labels,
             own,
             pods: workload.replicas.desired.max(1),
+            made: ledger
+                .holder(&workload.pod.metadata.uid)
+                .map(|holder| holder.made.clone())
+                .unwrap_or_default(),
+            siblings: others
+                .map(|other| (other.demand, other.question.workload.replicas.desired.max(1)))
+                .collect(),
         }
     }
 }
@@ -82,7 +102,7 @@ pub(in crate::decision) fn judge(context: &Context<'_>, demand: &Demand) -> Opti
         .uses
         .iter()
         .map(|used| resolve(context, used))
-        .filter(|one| !one.requests.is_empty() || !one.unknown.is_empty())
+        .filter(|one| !one.requests.is_empty() || !one.missing.is_empty())
         .collect();
     if resolved.is_empty() {
         return None;
@@ -92,33 +112,27 @@ pub(in crate::decision) fn judge(context: &Context<'_>, demand: &Demand) -> Opti
     let mut judged = Judged {
         findings: Vec::new(),
         placement: Vec::new(),
-        is_named: resolved
-            .iter()
-            .flat_map(|one| &one.requests)
-            .any(|((which, _), _)| matches!(which, Which::Named(_))),
+        is_named: resolved.iter().any(|one| {
+            let known = one.requests.iter().map(|((which, _), _)| which);
+            let missing = one.missing.iter().map(|missing| &missing.wanted.0);
+            known.chain(missing).any(|which| matches!(which, Which::Named(_)))
+        }),
         policy: policy.clone(),
         share: Share::ZERO,
     };
-    let users = users(&resolved);
+    let spots = spots(&resolved);
+    let companies = Companies::of(context, &spots);
     for one in &resolved {
         let told = one.used.findings.iter().cloned();
         judged
             .findings
             .extend(told.map(|finding| under(&policy, finding)));
-        let runs_engine = one
-            .used
-            .claim
-            .parts
-            .iter()
-            .any(|part| part.engine != Engine::Unknown);
-        for why in one.unknown.iter().filter(|_| runs_engine) {
-            judged.findings.push(under(&policy, text::unknown(one.used, why)));
-        }
-        judge_use(context, one, &users, &mut judged);
+        judge_use(context, one, &companies, &mut judged);
     }
-    for (wanted, uses) in &users {
-        judge_sharers(context, wanted, uses, &resolved, &mut judged);
+    for (spot, company) in companies.iter() {
+        meet::judge(context, spot, company, &resolved, &mut judged);
     }
+    waiting::judge(context, demand, &resolved, &mut judged);
     Some(judged)
 }
 
@@ -126,17 +140,28 @@ fn resolve<'d>(context: &Context<'_>, used: &'d Use) -> Resolved<'d> {
     let mut one = Resolved {
         used,
         requests: Vec::new(),
-        unknown: Vec::new(),
+        missing: Vec::new(),
     };
     for of in &used.refs {
         let dra = &context.ledger.dra;
-        match dra.resolve(context.namespace, &of.source, of.request.as_deref()) {
+        let made = context.made.get(&of.entry).cloned().map(Source::Named);
+        let source = made.as_ref().unwrap_or(&of.source);
+        let which = Which::of(source, &of.entry);
+        match dra.resolve(context.namespace, source, of.request.as_deref()) {
             OfClaim::Others => {}
-            OfClaim::Unknown(why) => one.unknown.push(why),
-            OfClaim::Requests(requests) => one.requests.extend(requests.into_iter().map(|request| {
-                let which = Which::of(&of.source, &of.entry);
-                ((which, request.name.clone()), request)
-            })),
+            OfClaim::Missing(why) => one.missing.push(Missing {
+                wanted: (which, Arc::from(of.request.as_deref().map_or("", request_of))),
+                why,
+            }),
+            OfClaim::Requests(requests) => {
+                // Access for monitoring is nobody's business, unless an engine makes use of it.
+                let is_use = |choice: &Choice| !choice.admin || by_claim::takes_by_access(used);
+                let used = requests
+                    .into_iter()
+                    .filter(|request| request.alternatives.iter().any(is_use));
+                one.requests
+                    .extend(used.map(|request| ((which.clone(), request.name.clone()), request)));
+            }
         }
     }
     one
@@ -194,7 +219,7 @@ pub(super) fn least_fraction(context: &Context<'_>, demand: &Demand) -> Share {
 }
 
 /// The policy of the devices of a kind: that of a node which has some.
-fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRef {
+pub(super) fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRef {
     let nodes = &context.ledger.nodes;
     let node = context
         .ledger
@@ -204,41 +229,11 @@ fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRef {
     context.ledger.policies().for_device(&node.unwrap_or_default())
 }
 
-/// How many users a device of a request has at once: those of this pod, of its like, and everybody else.
-fn sharers(context: &Context<'_>, wanted: &Wanted, uses: &[&Use]) -> u32 {
-    let own = at_once(uses);
-    match &wanted.0 {
-        Which::Own(_) => own,
-        Which::Named(_) => {
-            let others = u32::try_from(others(context, wanted).len()).unwrap_or(u32::MAX);
-            own.saturating_mul(context.pods).saturating_add(others)
-        }
-    }
-}
-
-/// How a device of a kind is shared by so many users of a claim, and by other claims.
-fn sharing(kind: &Kind, limit: Option<Limit>, users: u32) -> Sharing {
-    let claims = match (limit, kind.total) {
-        (Some(Limit::Capacity(capacity)), Some(total)) if kind.multiple && capacity < total => {
-            u32::try_from(total.get() / capacity.get().max(1))
-                .unwrap_or(u32::MAX)
-                .max(2)
-        }
-        _ => 1,
-    };
-    let slots = NonZeroU32::new(users.max(claims)).unwrap_or(NonZeroU32::MIN);
-    match limit {
-        _ if slots.get() == 1 => Sharing::Exclusive,
-        Some(Limit::Mps(_)) => Sharing::Mps(slots),
-        _ => Sharing::TimeSliced(slots),
-    }
-}
-
 /// What each kind of device says to one container.
 fn judge_use(
     context: &Context<'_>,
     one: &Resolved<'_>,
-    sharing_it: &BTreeMap<&Wanted, Vec<&Use>>,
+    companies: &Companies<'_, '_, '_, '_>,
     judged: &mut Judged,
 ) {
     let policy = judged.policy.clone();
@@ -262,12 +257,9 @@ fn judge_use(
             device: &device.device,
             namespace: "",
         };
-        let uses = sharing_it
-            .get(option.wanted)
-            .map(Vec::as_slice)
-            .unwrap_or_default();
         let limit = option.choice.limit(option.kind);
-        let sharing = sharing(option.kind, limit, sharers(context, option.wanted, uses));
+        let users = companies.users(option.wanted, option.choice);
+        let sharing = sharing(option.kind, limit, option.choice.mps, users);
         let (findings, each) = findings(one.used, option, sharing, limit, rules);
         judged.share = judged.share.max(each.share);
         if findings.iter().any(|finding| finding.severity == Severity::Error) {
@@ -307,9 +299,14 @@ fn findings(
 ) -> (Vec<Finding>, OnEach) {
     // Whoever shares a claim gets the same devices, one for each rank: ranks and model are those of whole devices.
     let alone = weighed(used, option.kind, option.slots, Sharing::Exclusive, rules);
-    let (mut findings, each) = if sharing.is_shared() {
+    // Its ranks stand on the devices of all its requests.
+    let terms = Terms {
+        count: Some(option.slots),
+        ..option.choice.terms()
+    };
+    let each = by_claim::each(used, option.kind, terms, sharing, rules);
+    let mut findings = if sharing.is_shared() {
         let shared = weighed(used, option.kind, option.slots, sharing, rules);
-        let each = on_each(&shared, option.slots);
         let of_devices = alone.findings.into_iter().filter(|finding| {
             fit::CODES.contains(&finding.code)
                 || matches!(
@@ -323,124 +320,32 @@ fn findings(
                 Code::Vg102 | Code::Vg106 | Code::Vg206 | Code::Vg207 | Code::Vg208 | Code::Vg704
             )
         });
-        (of_devices.chain(of_sharing).collect::<Vec<_>>(), each)
+        of_devices.chain(of_sharing).collect::<Vec<_>>()
     } else {
-        let each = on_each(&alone, option.slots);
-        (alone.findings, each)
+        alone.findings
     };
-    let each = each.under_mps(used, option.kind, option.choice.mps.most);
     // What takes whatever it can get stays within a limit that is enforced.
-    let is_bounded = matches!(limit, Some(Limit::Mps(_))) && by_claim::is_open(used);
+    let is_bounded = option.choice.mps.most.is_some() && by_claim::is_open(used);
+    let of_limit = match limit {
+        Some(Limit::Mps(_)) => by_claim::largest(used, option.kind, terms, sharing, rules),
+        _ => each,
+    };
     if let Some(limit) = limit.filter(|_| !is_bounded)
-        && let Some(finding) = text::above(used, each, limit, option.kind)
+        && let Some(finding) = text::above(used, of_limit, limit, option.kind)
     {
         findings.push(under(rules.pod, finding));
     }
+    if let Some(most) = option.choice.mps.most {
+        for short in by_claim::short_of(used, option.kind, option.slots, most) {
+            let finding = under(rules.pod, text::too_little(used, &short, most, option.kind));
+            let surely = if short.is_sure {
+                Severity::Error
+            } else {
+                Severity::Warning
+            };
+            let severity = finding.severity.min(surely);
+            findings.push(finding.with_severity(severity));
+        }
+    }
     (findings, each)
-}
-
-/// Whether those who share a device fit on it together.
-fn judge_sharers(
-    context: &Context<'_>,
-    wanted: &Wanted,
-    uses: &[&Use],
-    resolved: &[Resolved<'_>],
-    judged: &mut Judged,
-) {
-    let others = others(context, wanted);
-    let count = sharers(context, wanted, uses);
-    let policy = judged.policy.clone();
-    let alternatives = || {
-        let mut requests = resolved.iter().flat_map(|one| &one.requests);
-        let request = requests.find(|(other, _)| other == wanted);
-        request.into_iter().flat_map(|(_, request)| &request.alternatives)
-    };
-    let mut choices: Vec<(&Choice, &Arc<Kind>)> = alternatives()
-        .flat_map(|choice| choice.kinds.iter().map(move |kind| (choice, kind)))
-        .take(MOST_KINDS)
-        .collect();
-    // Whatever device it is that no slice describes now: it is one, and their fractions add up on it.
-    let unknown = Arc::new(Kind::unknown());
-    if choices.is_empty() {
-        choices.extend(alternatives().next().map(|choice| (choice, &unknown)));
-    }
-    let mut worst: Option<(Share, Finding)> = None;
-    for (choice, kind) in choices {
-        let device = device_policy(context, kind);
-        let rules = Rules {
-            pod: &policy,
-            device: &device.device,
-            namespace: "",
-        };
-        let slots = |used: &Use| choice.count.unwrap_or(used.claim.ranks()).max(1);
-        let limit = choice.limit(kind);
-        let shared = sharing(kind, limit, count);
-        let each = |used: &Use, sharing, rules: Rules<'_>| {
-            let slots = slots(used);
-            let each = on_each(&weighed(used, kind, slots, sharing, rules), slots);
-            each.under_mps(used, kind, choice.mps.most)
-        };
-        let own = together(
-            uses.iter()
-                .map(|used| (used.claim.role, each(used, shared, rules))),
-        );
-        let pods = match &wanted.0 {
-            Which::Own(_) => 1,
-            Which::Named(_) => context.pods,
-        };
-        // Who came while nobody else was there was admitted as the only one, and may take what that one takes.
-        let held: Vec<OnEach> = others
-            .iter()
-            .map(|other| {
-                let labels = context.ledger.namespace_labels(&other.holder.namespace);
-                let its = context
-                    .ledger
-                    .policies()
-                    .for_pod(&labels, &other.holder.labels, None);
-                let rules = Rules { pod: &its, ..rules };
-                let alone = each(other.used, Sharing::Exclusive, rules);
-                let shared = each(other.used, shared, rules);
-                if alone.share > shared.share { alone } else { shared }
-            })
-            .collect();
-        let others_hold = held.iter().copied().fold(OnEach::default(), OnEach::plus);
-        let budget = if shared.is_shared() {
-            device.device.budget
-        } else {
-            Share::WHOLE
-        };
-        let sum = others_hold.share.plus(own.share.times(u64::from(pods)));
-        for (pool, name) in &choice.allocated {
-            let node = context.ledger.dra.node_of(pool, name);
-            judged.placement.push(PlacementRow {
-                node: node.unwrap_or(pool).to_string(),
-                device: Some(format!("{DRIVER}[{name}]")),
-                evidence: Evidence::Observed,
-                promised: others_hold.request.plus(own.request.times(u64::from(pods))),
-                budget: kind.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
-                promised_fraction: sum,
-                budget_fraction: budget,
-            });
-        }
-        // What other claims consume of the same device is the scheduler's to count.
-        let is_shared_here = count > 1;
-        if !is_shared_here || sum <= budget {
-            continue;
-        }
-        let full = text::Full {
-            wanted,
-            own,
-            pods,
-            held: &held,
-            others: &others,
-            budget,
-            kind,
-            allocated: &choice.allocated,
-        };
-        let finding = under(&policy, full.finding(context, uses));
-        if worst.as_ref().is_none_or(|(most, _)| sum > *most) {
-            worst = Some((sum, finding));
-        }
-    }
-    judged.findings.extend(worst.map(|(_, finding)| finding));
 }

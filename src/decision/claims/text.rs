@@ -1,24 +1,176 @@
 //! The words of findings about claims.
 
-use std::sync::Arc;
-
 use super::judge::Context;
-use super::sharers::{Other, Wanted, Which};
+use super::meet::{Company, Sums};
+use super::sharers::{Wanted, Which};
 use crate::demand::Use;
-use crate::demand::weigh::by_claim::OnEach;
+use crate::demand::weigh::by_claim::{OnEach, Short};
 use crate::device::DeviceKind;
-use crate::dra::Limit;
 use crate::dra::devices::{Kind, UNKNOWN};
-use crate::finding::{Code, Finding, HolderRef, Number, Severity, short};
+use crate::dra::{Key, Limit};
+use crate::finding::{Code, Finding, Number, Severity, short};
+use crate::ledger::claims::Claimant;
 use crate::units::{Mib, Share};
 
-/// A claim or template that is not known, under a container that runs an engine.
-pub(super) fn unknown(used: &Use, why: &str) -> Finding {
+/// A claim in words.
+pub(super) fn claim(which: &Which) -> String {
+    match which {
+        Which::Own(entry) => format!("claim {}", short(entry)),
+        Which::Named(name) => format!("ResourceClaim {}", short(name)),
+    }
+}
+
+/// An amount that is in no sum.
+pub(super) fn untold(used: &Use, why: &str) -> String {
+    format!(
+        "what container {} takes of it is not known and not in the sum: {why}",
+        short(&used.claim.container)
+    )
+}
+
+/// What those who wait for a claim come to.
+pub(super) fn sum_of_waiting(
+    (which, _): &Wanted,
+    company: &Company<'_, '_, '_, '_>,
+    sums: &Sums,
+    untold: &[String],
+) -> String {
+    let users = company.count();
+    let mut sentence = format!(
+        "{users} containers wait for {} and come to {} of its device, whose budget is {}",
+        claim(which),
+        sums.sum,
+        sums.budget
+    );
+    if sums.sum > sums.budget {
+        sentence.push_str(": together they do not fit on one GPU");
+    }
+    for other in untold {
+        sentence.push_str("; ");
+        sentence.push_str(other);
+    }
+    sentence
+}
+
+/// Whose a holder is, as it may be told.
+fn whose(context: &Context<'_>, other: &Claimant<'_>) -> String {
+    let policies = context.ledger.policies();
+    let policy = policies.for_pod(context.namespace_labels, context.pod_labels, None);
+    if policy.messages.other_namespaces {
+        format!("namespace {}", short(&other.holder.namespace))
+    } else {
+        "another tenant".to_owned()
+    }
+}
+
+/// A device that somebody of another tenant has (VG211).
+pub(super) fn other_tenant(
+    context: &Context<'_>,
+    used: &Use,
+    (_, name): &Key,
+    node: &str,
+    other: &Claimant<'_>,
+) -> Finding {
+    Finding::new(
+        Code::Vg211,
+        used.claim.slots_path.clone(),
+        format!(
+            "{} of container {} is allocated {} of {}, which is used by {} as well, and the policy keeps tenants apart on a \
+             shared device",
+            used.claim.resource,
+            short(&used.claim.container),
+            short(name),
+            short(node),
+            whose(context, other)
+        ),
+    )
+}
+
+/// No device that could be allocated is free of other tenants (VG211).
+pub(super) fn no_other_tenant_free(
+    context: &Context<'_>,
+    used: &Use,
+    (_, name): &Key,
+    node: &str,
+    other: &Claimant<'_>,
+) -> Finding {
+    Finding::new(
+        Code::Vg211,
+        used.claim.slots_path.clone(),
+        format!(
+            "no device that {} of container {} may be given is free of other tenants: {} of {} is used by {}, and the policy \
+             keeps tenants apart on a shared device",
+            used.claim.resource,
+            short(&used.claim.container),
+            short(name),
+            short(node),
+            whose(context, other)
+        ),
+    )
+}
+
+/// Users of one claim that together take more than it consumes (VG401).
+pub(super) fn above_together(
+    company: &Company<'_, '_, '_, '_>,
+    needed: Mib,
+    most: Mib,
+    kind: &Kind,
+) -> Finding {
+    let first = company.members.first();
+    let path = first.and_then(|member| member.used.claim.parts.first());
+    let path = path.map(|part| part.path.clone()).unwrap_or_default();
+    let which = first.map_or_else(String::new, |member| claim(&member.wanted.0));
+    let of = kind
+        .total
+        .map_or_else(String::new, |total| format!(" of {total}"));
+    Finding::new(
+        Code::Vg401,
+        path,
+        format!(
+            "{} containers that use {which} take {needed} of its device together, with their overheads; the claim consumes \
+             {most}{of}",
+            company.count()
+        ),
+    )
+    .detail(
+        "nothing enforces the capacity of a claim: what its users take beyond it was promised to the other claims of the \
+         device",
+    )
+    .number("requestMiB", Number::Memory(needed))
+    .number("clientLimitMiB", Number::Memory(most))
+}
+
+/// A model that wants more than MPS lets its engine have (VG401).
+pub(super) fn too_little(used: &Use, short_of: &Short, most: Mib, kind: &Kind) -> Finding {
+    let of = kind
+        .total
+        .map_or_else(String::new, |total| format!(" of {total}"));
+    Finding::new(
+        Code::Vg401,
+        short_of.part.path.clone(),
+        format!(
+            "container {} loads a model that wants {} at least; {} limits each MPS client to {most}{of}",
+            short(&used.claim.container),
+            short_of.wants,
+            used.claim.resource,
+        ),
+    )
+    .detail(format!(
+        "the limit is that of the claim's or class's mpsConfig, and an allocation beyond it fails: raise it to {} or more, or \
+         load a smaller model",
+        short_of.wants
+    ))
+    .number("needMiB", Number::Memory(short_of.wants))
+    .number("clientLimitMiB", Number::Memory(most))
+}
+
+/// A claim or template that does not exist, under a container that runs an engine.
+pub(super) fn missing(used: &Use, why: &str) -> Finding {
     Finding::new(
         Code::Vg704,
         used.claim.slots_path.clone(),
         format!(
-            "container {}: {why}, so the devices that it gets are not judged; create it before what uses it",
+            "container {}: {why}, so the devices that it gets are not judged yet; create it before what uses it",
             short(&used.claim.container)
         ),
     )
@@ -44,7 +196,7 @@ pub(super) fn no_device(used: &Use, gone: bool) -> Finding {
 }
 
 /// A device in words.
-fn device(kind: &Kind) -> String {
+pub(super) fn device(kind: &Kind) -> String {
     let product = match &*kind.product {
         UNKNOWN => "GPU of unknown product".to_owned(),
         product => short(product),
@@ -141,121 +293,4 @@ pub(super) fn above(used: &Use, each: OnEach, limit: Limit, kind: &Kind) -> Opti
         });
     }
     Some(finding)
-}
-
-/// A device that those who share it cannot have together (VG201).
-pub(super) struct Full<'f, 'l> {
-    pub(super) wanted: &'f Wanted,
-    pub(super) own: OnEach,
-    pub(super) pods: u32,
-    pub(super) held: &'f [OnEach],
-    pub(super) others: &'f [Other<'l>],
-    pub(super) budget: Share,
-    pub(super) kind: &'f Kind,
-    pub(super) allocated: &'f [(Arc<str>, Arc<str>)],
-}
-
-impl Full<'_, '_> {
-    pub(super) fn finding(&self, context: &Context<'_>, uses: &[&Use]) -> Finding {
-        let (which, request) = self.wanted;
-        let claim = match which {
-            Which::Own(entry) => format!("claim {}", short(entry)),
-            Which::Named(name) => format!("ResourceClaim {}", short(name)),
-        };
-        let path = uses
-            .iter()
-            .find_map(|used| used.claim.parts.first())
-            .map(|part| part.path.clone())
-            .unwrap_or_default();
-        let who = match uses {
-            [one] => format!("container {} asks", short(&one.claim.container)),
-            several => format!("{} containers ask", several.len()),
-        };
-        let held = self.held.iter().fold(Share::ZERO, |sum, one| sum.plus(one.share));
-        let promised: Mib = self.held.iter().map(|one| one.request).sum();
-        let left = self.budget.less(held);
-        let with_mib = |share: Share| match self.kind.total {
-            Some(total) => format!("{share} ({})", share.of_down(total)),
-            None => share.to_string(),
-        };
-        let each = if self.pods > 1 {
-            format!(" in each of {} pods", self.pods)
-        } else {
-            String::new()
-        };
-        let asked = match self.kind.total {
-            Some(_) => format!("{} ({})", self.own.request, self.own.share),
-            None => format!("{} of it", self.own.share),
-        };
-        let situation = match (self.others.len(), self.pods) {
-            (0, 1) => format!(
-                "together above the budget {} of its device",
-                with_mib(self.budget)
-            ),
-            (0, _) => format!(
-                "all get the same device, whose budget is {}",
-                with_mib(self.budget)
-            ),
-            (1, _) => format!(
-                "1 holder has {held} of the budget {}; {} is left",
-                self.budget,
-                with_mib(left)
-            ),
-            (several, _) => format!(
-                "{several} holders have {held} of the budget {}; {} is left",
-                self.budget,
-                with_mib(left)
-            ),
-        };
-        let mut finding = Finding::new(
-            Code::Vg201,
-            path,
-            format!("{who} {asked}{each} by {claim}; {situation}"),
-        )
-        .detail(format!(
-            "everybody who uses request {request} of {claim} gets the same {}; its memory is not divided between them",
-            device(self.kind)
-        ))
-        .number("share", Number::Share(self.own.share))
-        .number("promisedFraction", Number::Share(held))
-        .number("budgetFraction", Number::Share(self.budget))
-        .number("leftFraction", Number::Share(left));
-        if let Some(total) = self.kind.total {
-            finding = finding
-                .number("requestMiB", Number::Memory(self.own.request))
-                .number("overheadMiB", Number::Memory(self.own.overhead))
-                .number("promisedMiB", Number::Memory(promised))
-                .number("totalMiB", Number::Memory(total));
-        }
-        finding = finding.detail(match self.allocated {
-            [] => "evidence: whichever device is allocated, it is one and the same, so the sum is exact"
-                .to_owned(),
-            [(pool, name)] => format!("evidence observed: the claim is allocated {name} of {pool}"),
-            [(pool, _), ..] => format!(
-                "evidence observed: the claim is allocated {} devices of {pool}",
-                self.allocated.len()
-            ),
-        });
-        let messages = &context
-            .ledger
-            .policies()
-            .for_pod(context.namespace_labels, context.pod_labels, None)
-            .messages;
-        finding.holders = self
-            .others
-            .iter()
-            .zip(self.held)
-            .map(|(other, held)| {
-                let named = messages.other_namespaces || *other.holder.namespace == *context.namespace;
-                HolderRef {
-                    namespace: named.then(|| other.holder.namespace.to_string()),
-                    name: named.then(|| other.holder.name.to_string()),
-                    container: named.then(|| other.used.claim.container.clone()),
-                    request: held.request,
-                    share: held.share,
-                }
-            })
-            .collect();
-        finding
-    }
 }

@@ -7,17 +7,6 @@ use crate::configuration::ConfigMap;
 use crate::device::config::plugin::{Mode, Reading};
 use crate::finding::{Code, Finding};
 
-/// Whether a policy names this ConfigMap as that of the device plugin.
-pub(super) fn is_named(map: &ConfigMap, around: &Surroundings) -> bool {
-    let named = around
-        .policies
-        .iter()
-        .filter_map(|policy| policy.device.plugin_config.as_ref());
-    named
-        .into_iter()
-        .any(|name| name.namespace == map.namespace && name.name == map.name)
-}
-
 /// What the plugin would refuse on the nodes whose label names this key: MPS where a GPU has MIG, and more MPS clients than a
 /// product can have.
 pub(super) fn on_nodes(map: &ConfigMap, key: &str, reading: &Reading, around: &Surroundings) -> Vec<Finding> {

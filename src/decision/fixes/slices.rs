@@ -19,14 +19,18 @@ const MOST_TRIED: usize = 8;
 /// Proposals of another resource at most.
 const MOST_PROPOSED: usize = 2;
 
+/// What is changed, and how a change is tried.
+#[derive(Clone, Copy)]
+pub(super) struct Trial<'a> {
+    pub(super) question: &'a Question,
+    pub(super) demand: &'a Demand,
+    pub(super) survey: &'a Survey<'a>,
+    pub(super) passes: Passes<'a>,
+}
+
 /// Changes that answer errors about MIG slices.
-pub(super) fn for_slices(
-    question: &Question,
-    demand: &Demand,
-    survey: &Survey<'_>,
-    findings: &[Finding],
-    passes: Passes<'_>,
-) -> Vec<Fix> {
+pub(super) fn for_slices(trial: Trial<'_>, findings: &[Finding]) -> Vec<Fix> {
+    let Trial { question, demand, .. } = trial;
     // The claims of which an error speaks: errors name the field that asks for the slots.
     let concerned = |codes: &[Code]| -> Option<&Claim> {
         let errors = findings
@@ -43,14 +47,14 @@ pub(super) fn for_slices(
     };
     let mut fixes = Vec::new();
     if let Some(claim) = concerned(&[Code::Vg302, Code::Vg306]) {
-        fixes.extend(another_resource(question, demand, claim, survey, passes));
+        fixes.extend(another_resource(trial, claim));
     }
     if let Some(claim) = concerned(&[Code::Vg305]) {
-        fixes.extend(one_of_several(question, demand, claim, passes));
+        fixes.extend(one_of_several(trial, claim));
     }
     if let Some(claim) = concerned(&[Code::Vg303]) {
-        fixes.extend(whole_gpus(question, demand, claim, survey, passes));
-        fixes.extend(one_larger(question, demand, claim, survey, passes));
+        fixes.extend(whole_gpus(trial, claim));
+        fixes.extend(one_larger(trial, claim));
     }
     fixes
 }
@@ -85,13 +89,13 @@ fn by_likeness(offers: Vec<Offer>, asked: &str) -> Vec<Offer> {
 }
 
 /// The same slots of another resource that the cluster offers, in every container that asks for this one.
-fn another_resource(
-    question: &Question,
-    demand: &Demand,
-    claim: &Claim,
-    survey: &Survey<'_>,
-    passes: Passes<'_>,
-) -> Vec<Fix> {
+fn another_resource(trial: Trial<'_>, claim: &Claim) -> Vec<Fix> {
+    let Trial {
+        question,
+        demand,
+        survey,
+        passes,
+    } = trial;
     let old = claim.resource.clone();
     let asking: Vec<usize> = (0..demand.claims.len())
         .filter(|index| {
@@ -156,7 +160,13 @@ fn another_resource(
 }
 
 /// One slice where a container asks for slices of several resources: the largest that passes.
-fn one_of_several(question: &Question, demand: &Demand, claim: &Claim, passes: Passes<'_>) -> Option<Fix> {
+fn one_of_several(trial: Trial<'_>, claim: &Claim) -> Option<Fix> {
+    let Trial {
+        question,
+        demand,
+        passes,
+        ..
+    } = trial;
     let of_container = |other: &&Claim| other.pointer == claim.pointer;
     let mut several: Vec<&Claim> = demand.claims.iter().filter(of_container).collect();
     if several.len() < 2 {
@@ -202,13 +212,13 @@ fn removed(question: &Question, claim: &Claim) -> Option<Vec<PatchOperation>> {
 }
 
 /// As many whole GPUs that nobody shares as the container has ranks.
-fn whole_gpus(
-    question: &Question,
-    demand: &Demand,
-    claim: &Claim,
-    survey: &Survey<'_>,
-    passes: Passes<'_>,
-) -> Option<Fix> {
+fn whole_gpus(trial: Trial<'_>, claim: &Claim) -> Option<Fix> {
+    let Trial {
+        question,
+        demand,
+        survey,
+        passes,
+    } = trial;
     let offers = survey
         .offers()
         .into_iter()
@@ -226,13 +236,13 @@ fn whole_gpus(
 }
 
 /// One slice that holds the model with one rank: slots and parallel size have to be changed together.
-fn one_larger(
-    question: &Question,
-    demand: &Demand,
-    claim: &Claim,
-    survey: &Survey<'_>,
-    passes: Passes<'_>,
-) -> Option<Fix> {
+fn one_larger(trial: Trial<'_>, claim: &Claim) -> Option<Fix> {
+    let Trial {
+        question,
+        demand,
+        survey,
+        passes,
+    } = trial;
     let [part] = claim.parts.as_slice() else {
         return None;
     };

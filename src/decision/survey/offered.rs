@@ -32,10 +32,31 @@ impl Survey<'_> {
         if self.ledger.dra.backs(&claim.resource) {
             return backed_by_class(claim);
         }
-        let (text, details) = self.missing_text(claim, &most, spec);
+        let (mut text, mut details) = self.missing_text(claim, &most, spec);
+        let unread = self.unread(&claim.resource);
+        if let Some(first) = unread.first() {
+            let told = format!("no node is known to offer {}; {first}", short(&claim.resource));
+            if told.len() <= LONGEST_LINE {
+                details.insert(0, std::mem::replace(&mut text, told));
+                details.extend(unread.into_iter().skip(1));
+            } else {
+                details.extend(unread);
+            }
+        }
         let mut finding = Finding::new(Code::Vg302, claim.slots_path.clone(), text);
         finding.details = details;
         self.growing(finding)
+    }
+
+    /// What of nodes could not be read that may offer the resource.
+    fn unread(&self, resource: &str) -> Vec<String> {
+        let all = self.ledger.nodes.iter();
+        let without = all.filter(|(_, entry)| entry.node.pool(resource).is_none());
+        let told = without.flat_map(|(name, entry)| {
+            let of_resource = entry.node.notes.iter().filter(|note| *note.resource == *resource);
+            of_resource.map(move |note| format!("node {}: {}", short(name), note.message))
+        });
+        told.take(MOST_NAMED).collect()
     }
 
     fn missing_text(

@@ -150,6 +150,16 @@ impl Judged<'_> {
         matches!(self.pool.device, DeviceKind::Mig(_))
     }
 
+    pub(crate) fn does_not_fit(&self) -> bool {
+        self.answer == Answer::DoesNotFit
+    }
+
+    /// Whether it surely does not fit. Facts that were read nowhere may be wrong by more than the interval is wide.
+    pub(crate) fn is_sure(&self) -> bool {
+        let is_read = self.load.confidence() > Confidence::Unverified;
+        self.does_not_fit() && self.load.way().is_certain() && is_read
+    }
+
     fn code(&self) -> Code {
         if self.is_mig() {
             Code::Vg301
@@ -193,10 +203,7 @@ impl Judged<'_> {
             finding = finding.number("tensorParallel", Number::Count(u64::from(tensor)));
         }
         let finding = under(rules.pod, finding);
-        // Facts that were read nowhere may be wrong by more than the interval is wide.
-        let is_read = self.load.confidence() > Confidence::Unverified;
-        let is_sure = self.answer == Answer::DoesNotFit && self.load.way().is_certain() && is_read;
-        let most = if is_sure {
+        let most = if self.is_sure() {
             Severity::Error
         } else {
             Severity::Warning

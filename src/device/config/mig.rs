@@ -3,7 +3,7 @@
 //! mig-parted refuses what it does not know, so every [`Fault`] here is one for which it refuses the whole document.
 //! Source: `NVIDIA/mig-parted` v0.15.0, `api/spec/v1/spec.go`.
 
-use super::document::{At, Fault, Faults, Fields};
+use super::document::{self, At, Fault, Faults, Fields};
 use crate::finding::short;
 use crate::mig::ProfileName;
 use crate::policy::hint;
@@ -86,6 +86,23 @@ impl Reading {
     }
 }
 
+/// Reads a document. mig-parted refuses an empty one for want of a version.
+#[must_use]
+pub fn read(text: &str) -> Reading {
+    match document::read(text) {
+        Ok(Some(tree)) => of(&At::root(&tree)),
+        Ok(None) => Reading::unreadable(Fault {
+            line: None,
+            field: String::new(),
+            message:
+                "is empty and has no version, which mig-parted refuses: write version: v1 and mig-configs"
+                    .to_owned(),
+            refused: true,
+        }),
+        Err(fault) => Reading::unreadable(fault),
+    }
+}
+
 /// Whether a document is meant for the MIG manager.
 pub(super) fn is_meant(root: &At<'_>) -> bool {
     Fields::of_map(root).get("mig-configs").is_some()
@@ -98,12 +115,12 @@ pub(super) fn of(root: &At<'_>) -> Reading {
         faults: Vec::new(),
     };
     let mut faults = Faults::default();
-    document(root, &mut reading, &mut faults);
+    of_root(root, &mut reading, &mut faults);
     reading.faults = faults.into_vec();
     reading
 }
 
-fn document(root: &At<'_>, reading: &mut Reading, faults: &mut Faults) {
+fn of_root(root: &At<'_>, reading: &mut Reading, faults: &mut Faults) {
     if !is_map(root, faults) {
         return;
     }

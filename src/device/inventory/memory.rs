@@ -2,8 +2,8 @@
 
 use super::facts::Facts;
 use super::mig::INVALID;
-use crate::device::DeviceKind;
 use crate::device::catalogue::Product;
+use crate::device::{DeviceKind, MOST};
 use crate::units::Mib;
 
 /// The total of each device of a resource; `None` where nothing tells it. What does not come from a label is noted.
@@ -16,7 +16,16 @@ pub(super) fn total(
     let expected = known.and_then(|known| expected(device, known));
     let label = facts.label("memory");
     // Discovery writes no zero except beside profiles that it calls INVALID.
-    if let Some(total) = facts.number("memory").filter(|total| *total > 0).map(Mib::new) {
+    let labelled = facts.number("memory").filter(|total| *total > 0).map(Mib::new);
+    let beyond = labelled.filter(|total| *total > MOST);
+    if let Some(total) = beyond {
+        facts.note(format!(
+            "label {label} is {}, more than the {} MiB of any device; it counts as missing",
+            total.get(),
+            MOST.get()
+        ));
+    }
+    if let Some(total) = labelled.filter(|_| beyond.is_none()) {
         if let Some(Expected { lowest, highest, .. }) = expected
             && !is_near(total, lowest, highest)
         {
@@ -41,16 +50,21 @@ pub(super) fn total(
         ));
         return None;
     }
+    let is = if beyond.is_some() {
+        "cannot be true"
+    } else {
+        "is missing"
+    };
     let Some(Expected { lowest, .. }) = expected else {
         facts.note(format!(
-            "label {label} is missing and {} is not in the catalogue: the memory of its devices is unknown; write the \
+            "label {label} {is} and {} is not in the catalogue: the memory of its devices is unknown; write the \
              MiB that nvidia-smi prints into that label",
             name(device, product)
         ));
         return None;
     };
     facts.note(format!(
-        "label {label} is missing: {} is taken to have {lowest}, the lowest known for it",
+        "label {label} {is}: {} is taken to have {lowest}, the lowest known for it",
         name(device, product)
     ));
     Some(lowest)

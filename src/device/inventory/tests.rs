@@ -216,6 +216,42 @@ fn single_mig_describes_the_slice_under_the_name_of_the_gpu() {
 }
 
 #[test]
+fn more_memory_than_any_device_has_is_no_memory() {
+    for memory in ["16777217", "18446744073709551615"] {
+        let gpu = |product: &str| {
+            read_node(
+                &labels(product, memory, "1", "1", "none"),
+                &json!({ "nvidia.com/gpu": "1" }),
+            )
+        };
+        let known = gpu("NVIDIA-L40S");
+        assert_eq!(known.pools[0].total, Some(Mib::new(46_068)), "{memory}");
+        let notes = messages(&known);
+        assert!(
+            notes.contains("gpu.memory is") && notes.contains("more than"),
+            "{notes}"
+        );
+        assert!(
+            notes.contains("cannot be true: NVIDIA-L40S is taken to have 46068 MiB"),
+            "{notes}"
+        );
+        let unknown = gpu("NVIDIA-New");
+        assert_eq!(unknown.pools[0].total, None, "{memory}");
+        let notes = messages(&unknown);
+        assert!(notes.contains("is unknown; write the MiB"), "{notes}");
+    }
+    // What is much and not impossible is the label's.
+    let large = read_node(
+        &labels("NVIDIA-New", "16777216", "1", "1", "none"),
+        &json!({ "nvidia.com/gpu": "1" }),
+    );
+    assert_eq!(
+        (large.pools[0].total, large.notes.len()),
+        (Some(Mib::new(1 << 24)), 0)
+    );
+}
+
+#[test]
 fn profiles_that_differ_under_the_single_strategy_have_no_total() {
     let product = "NVIDIA-H100-80GB-HBM3-MIG-INVALID";
     let offering_nothing = node(

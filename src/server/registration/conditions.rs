@@ -4,7 +4,7 @@
 //! cost stays a small part of what the API server allows.
 
 use super::Gate;
-use crate::demand::access::{AS_MOUNTS, ENGINE_IMAGES, NO_DEVICE, VARIABLE};
+use crate::demand::access::{AS_MOUNTS, ENGINE_IMAGES, GPU_NAMES, NO_DEVICE, VARIABLE};
 
 /// Whether a resource name is of a GPU, or nearly the name of one (VG108). A misspelt domain makes an extended resource
 /// that no node offers, and the pod stays Pending; a name without any is refused by the API server where it checks pods
@@ -53,57 +53,90 @@ pub(super) fn is_new_or_has_other_images() -> String {
 }
 
 /// Whether a pod reaches a GPU though it asks for none: a visible-devices variable, a device path, a runtime class that
-/// the policies name, the image of an engine that has no use without a GPU.
+/// the policies name, the image of an engine that has no use without a GPU, variables of a ConfigMap or Secret that is
+/// about GPUs. What such an object holds, CEL cannot see.
 pub(super) fn reaches(gate: &Gate) -> String {
-    let mut ways: Vec<String> = ["containers", "initContainers"]
-        .map(|list| container_reaches(list, gate))
-        .to_vec();
-    ways.push(
-        "(has(object.spec.volumes) && object.spec.volumes.exists(v, has(v.hostPath) && \
+    format!("has(object.spec) && ({})", spec_reaches("object.spec", gate))
+}
+
+/// Whether the template at `path` of the object asks for a GPU, or its pods reach one without.
+pub(super) fn template_matters(path: &str, gate: &Gate) -> String {
+    let template = format!("object.{path}");
+    format!(
+        "({} && ({} || (has({template}.spec) && ({}))))",
+        present("object", path),
+        asks_of(&template, RESOURCE),
+        spec_reaches(&format!("{template}.spec"), gate)
+    )
+}
+
+fn spec_reaches(spec: &str, gate: &Gate) -> String {
+    let lists =
+        ["containers", "initContainers"].map(|list| format!("(has({spec}.{list}) ? {spec}.{list} : [])"));
+    let containers = lists.join(" + ");
+    let mut ways = vec![format!(
+        "({containers}).exists(c, {})",
+        container_reaches(spec, gate)
+    )];
+    ways.push(format!(
+        "(has({spec}.volumes) && {spec}.volumes.exists(v, has(v.hostPath) && \
          (v.hostPath.path == '/dev' || v.hostPath.path == '/dev/' || v.hostPath.path.startsWith('/dev/nvidia'))))"
-            .to_owned(),
-    );
+    ));
     if !gate.runtime_classes.is_empty() {
         let names: Vec<String> = gate.runtime_classes.iter().map(|name| quoted(name)).collect();
         ways.push(format!(
-            "(has(object.spec.runtimeClassName) && object.spec.runtimeClassName in [{}])",
+            "(has({spec}.runtimeClassName) && {spec}.runtimeClassName in [{}])",
             names.join(", ")
         ));
     }
-    format!("has(object.spec) && ({})", ways.join(" || "))
+    ways.join(" || ")
 }
 
-fn container_reaches(list: &str, gate: &Gate) -> String {
+/// Whether container `c` of a pod's specification does.
+fn container_reaches(spec: &str, gate: &Gate) -> String {
     let none: Vec<String> = NO_DEVICE.iter().map(|value| quoted(value)).collect();
-    let images: Vec<String> = ENGINE_IMAGES
-        .iter()
-        .map(|name| format!("c.image.contains({})", quoted(name)))
-        .collect();
     let privileged = if gate.privileged {
         " || (has(c.securityContext) && has(c.securityContext.privileged) && c.securityContext.privileged)"
     } else {
         ""
     };
     format!(
-        "(has(object.spec.{list}) && object.spec.{list}.exists(c, \
+        "{from} || \
          (has(c.env) && c.env.exists(e, e.name == {variable} && (has(e.valueFrom) || (has(e.value) && !(e.value in [{none}]))))) || \
          (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.startsWith({mounts}))) || \
-         (has(c.image) && ({images})){privileged}))",
+         (has(c.image) && {images}){privileged}",
+        from = takes_variables(spec),
         variable = quoted(VARIABLE),
         none = none.join(", "),
         mounts = quoted(AS_MOUNTS),
-        images = images.join(" || "),
+        images = one_of("c.image", &ENGINE_IMAGES),
     )
+}
+
+/// Whether what container `c` says of `envFrom` hints at the visible-devices variable.
+fn takes_variables(spec: &str) -> String {
+    let about_gpus = |text: &str| one_of(text, &GPU_NAMES);
+    let named = ["configMapRef", "secretRef"].map(|field| {
+        let name = format!("f.{field}.name");
+        format!("(has(f.{field}) && has({name}) && {})", about_gpus(&name))
+    });
+    format!(
+        "(has(c.envFrom) && c.envFrom.exists(f, has(f.prefix) && f.prefix != '' ? {variable}.startsWith(f.prefix) : \
+         ((has({spec}.runtimeClassName) && {class}) || {named})))",
+        variable = quoted(VARIABLE),
+        class = about_gpus(&format!("{spec}.runtimeClassName")),
+        named = named.join(" || "),
+    )
+}
+
+/// Whether a text has one of these parts, which are ASCII letters, digits, `-`, `/` and `.`.
+fn one_of(text: &str, parts: &[&str]) -> String {
+    format!("{text}.matches('{}')", parts.join("|").replace('.', "[.]"))
 }
 
 /// A CEL string. The names that come here hold no quote: policies with such ones are refused.
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace(['\\', '\''], ""))
-}
-
-/// Whether the template at `path` of the object asks for a GPU.
-pub(super) fn template_asks(path: &str) -> String {
-    template_at("object", path, RESOURCE)
 }
 
 /// Whether the template at `path` below `object` is there and asks.
@@ -221,7 +254,9 @@ pub(super) fn scales_up() -> String {
 ///
 /// A ConfigMap has at most 1 MiB, which the four searches read in less than the cost that the API server allows; one with more
 /// than 1,000 keys is no such document.
-pub(super) fn configures_gpus() -> String {
+///
+/// One that a policy names comes whatever it holds.
+pub(super) fn configures_gpus(gate: &Gate) -> String {
     const LABEL: &str = "nvidia.com/mig.config";
     let label = |object: &str| {
         format!(
@@ -231,11 +266,25 @@ pub(super) fn configures_gpus() -> String {
     let words = ["mig-configs:", "\"mig-configs\"", "sharing:", "\"sharing\""]
         .map(|word| format!("object.data[k].contains('{word}')"))
         .join(" || ");
+    let maps: Vec<String> = gate
+        .config_maps
+        .iter()
+        .map(|name| quoted(&name.to_string()))
+        .collect();
+    let named = if maps.is_empty() {
+        String::new()
+    } else {
+        format!(
+            "((request.namespace + '/' + (has(object.metadata.name) ? object.metadata.name : '')) in [{}] && (request.operation == 'CREATE' || \
+             (has(object.data) ? object.data : {{}}) != (has(oldObject.data) ? oldObject.data : {{}}))) || ",
+            maps.join(", ")
+        )
+    };
     format!(
-        "request.resource.resource == 'nodes' ? {now} != {before} : \
+        "request.resource.resource == 'nodes' ? {now} != {before} : ({named}\
          (has(object.data) && size(object.data) <= 1000 && \
          (request.operation == 'CREATE' || !has(oldObject.data) || object.data != oldObject.data) && \
-         object.data.exists(k, {words}))",
+         object.data.exists(k, {words})))",
         now = label("object"),
         before = label("oldObject"),
     )
@@ -350,8 +399,16 @@ mod tests {
             reaches(&Gate {
                 runtime_classes: vec!["nvidia".to_owned()],
                 privileged: true,
+                config_maps: Vec::new(),
             }),
-            template_asks("spec.template"),
+            template_matters(
+                "spec.jobTemplate.spec.template",
+                &Gate {
+                    runtime_classes: vec!["nvidia".to_owned()],
+                    privileged: true,
+                    config_maps: Vec::new(),
+                },
+            ),
             without_controller(),
             scales_up(),
         ] {

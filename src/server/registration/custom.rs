@@ -2,21 +2,7 @@
 
 use super::conditions::Spot;
 use crate::workload::CustomKind;
-
-/// Formats that a predictor may name as a field of its own.
-const FORMATS: &[&str] = &[
-    "model",
-    "huggingface",
-    "triton",
-    "tensorflow",
-    "pytorch",
-    "onnx",
-    "sklearn",
-    "xgboost",
-    "lightgbm",
-    "pmml",
-    "paddle",
-];
+use crate::workload::template::MODEL_FIELDS;
 
 /// The spots of a kind; none of one that has no row here.
 pub(super) const fn spots(kind: &CustomKind) -> &'static [Spot] {
@@ -42,7 +28,7 @@ pub(super) const fn spots(kind: &CustomKind) -> &'static [Spot] {
         b"InferenceService" => &[
             Spot::Pod("spec.predictor"),
             Spot::Pod("spec.predictor.workerSpec"),
-            Spot::Named("spec.predictor", FORMATS),
+            Spot::Named("spec.predictor", MODEL_FIELDS),
         ],
         b"LLMInferenceService" => &[
             Spot::Pod("spec.template"),

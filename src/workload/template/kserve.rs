@@ -11,8 +11,9 @@ mod joined;
 pub(super) mod llm;
 mod runtime;
 
-/// Formats that a predictor may name as a field of its own, in the place of `model`.
-const FORMATS: [&str; 10] = [
+/// Fields of a predictor that name a model: `model`, which says its format, or one called after a format.
+pub const MODEL_FIELDS: &[&str] = &[
+    "model",
     "huggingface",
     "triton",
     "tensorflow",
@@ -140,18 +141,15 @@ fn start(runtime: &str, format: &str) -> &'static [&'static str] {
 
 /// The model of a predictor and the field that holds it, also where its format is the name of the field.
 fn model(predictor: &Value, at: &FieldPath) -> Result<Option<(&'static str, Value)>, Malformed> {
-    if let Some(model) = count::map(predictor, at, "model")? {
-        return Ok(Some(("model", model.clone())));
-    }
-    for format in FORMATS {
-        let Some(model) = count::map(predictor, at, format)? else {
+    for field in MODEL_FIELDS {
+        let Some(model) = count::map(predictor, at, field)? else {
             continue;
         };
         let mut model = model.clone();
-        if let Some(fields) = model.as_object_mut() {
-            fields.insert("modelFormat".to_owned(), json!({"name": format}));
+        if let Some(fields) = model.as_object_mut().filter(|_| *field != "model") {
+            fields.insert("modelFormat".to_owned(), json!({"name": field}));
         }
-        return Ok(Some((format, model)));
+        return Ok(Some((field, model)));
     }
     Ok(None)
 }

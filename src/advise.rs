@@ -68,6 +68,8 @@ pub struct Need {
     pub name: String,
     /// What one asks for.
     pub request: Mib,
+    /// The same as a fraction, where its arguments say one: sums of fractions are exact, and a request is rounded up.
+    pub stated: Option<Share>,
     /// What it takes outside of that.
     pub overhead: Mib,
     /// The MIG profile that surely holds it where that is known better than by its memory.
@@ -97,6 +99,9 @@ pub struct Request<'a> {
     pub workload: Workload,
     /// What they need.
     pub needs: &'a [Need],
+    /// What their engine takes outside of a fraction of its own, where a need does not say it: the fraction that is told has to
+    /// leave room for it.
+    pub overhead: Mib,
     /// Budget and reserve of a shared device.
     pub device: &'a DevicePolicy,
 }
@@ -162,6 +167,8 @@ pub struct Slots {
     pub fair: bool,
     /// The fraction of a GPU that each process may take where all take the same, with `overhead` outside of it.
     pub fraction: Share,
+    /// What each takes outside of that fraction.
+    pub overhead: Mib,
 }
 
 /// The answer.
@@ -205,8 +212,17 @@ pub fn advise(request: &Request<'_>) -> Advice {
             Err(why) => rejected.push((way, why)),
         }
     }
-    let found = ways::whole(request);
-    finish(request, Way::Whole, found, reasons, rejected)
+    let whole = ways::whole(request);
+    // With GPUs of one's own too few, fewer of them suffice where they are cut.
+    if whole.gpus > request.hardware.count
+        && let Some(cut) = ways::mig_on_more(request)
+        && cut.gpus < whole.gpus
+    {
+        // Its reason says that the GPUs there are too few.
+        rejected.retain(|(way, _)| *way != Way::Mig);
+        return finish(request, Way::Mig, cut, reasons, rejected);
+    }
+    finish(request, Way::Whole, whole, reasons, rejected)
 }
 
 /// The ways to try, and why in this order.

@@ -81,6 +81,8 @@ fn slots_that_are_advised_take_all_processes() {
                 workload,
                 "--memory",
                 &needs,
+                "--engine-version",
+                "0.20.0",
             ],
             0,
         );
@@ -111,11 +113,9 @@ fn slots_that_are_advised_take_all_processes() {
         cluster.node(&node);
         // Each at the fraction that is advised, whatever device it lands on; and no slot is left.
         let fraction = advice["fraction"].as_str().unwrap();
-        // Amounts were stated with everything in them; vLLM has an overhead outside of its fraction.
-        let below: f64 = fraction.parse::<f64>().unwrap() - 640.0 / f64::from(memory) - 0.001;
         for index in 0..count {
             let name = format!("p{index}");
-            let pod = pod_of(&name, process(&format!("{below:.3}"), "nvidia.com/gpu"));
+            let pod = pod_of(&name, process(fraction, "nvidia.com/gpu"));
             let verdict = cluster.create(&pod);
             assert!(verdict.admit, "{product} {name}: {:#?}", verdict.findings);
         }
@@ -189,6 +189,83 @@ fn a_layout_that_is_advised_is_valid_and_takes_all_processes() {
         }
     }
     assert_eq!(pods, 5);
+}
+
+#[test]
+fn a_fraction_in_the_arguments_is_what_each_takes() {
+    let ask = |fraction: &str, exit: i32| {
+        let arguments = [
+            "--product",
+            "l40s",
+            "--models",
+            "Qwen/Qwen3-0.6B=4",
+            "--engine-version",
+            "0.20.0",
+            "--",
+            "--max-model-len",
+            "4096",
+            "--gpu-memory-utilization",
+            fraction,
+        ];
+        document(&arguments, exit)
+    };
+    // 0.9 x (9214 + 640) / (46068 - 692) = 0.195447 is below the fraction.
+    assert_eq!(ask("0.20", 0)["served"][0]["share"], "0.20");
+    // Four of one half are more than a GPU, however little the model needs.
+    let advice = ask("0.5", 1);
+    assert_eq!(
+        (&advice["way"], &advice["gpus"]),
+        (&json!("whole"), &json!(4)),
+        "{advice:#}"
+    );
+}
+
+#[test]
+fn what_is_to_be_applied_changes_no_node_without_the_label() {
+    for (product, way) in [("l40s", "mps"), ("h100-80gb-sxm", "mig")] {
+        let isolation = if way == "mig" { "required" } else { "none" };
+        let arguments = [
+            "--product",
+            product,
+            "--isolation",
+            isolation,
+            "--memory",
+            "9000=4",
+        ];
+        let advice = document(&arguments, 0);
+        assert_eq!(advice["way"], way);
+        // The plugin may take a single key for every node; one that is called so comes before that.
+        assert_eq!(
+            held(&advice, "device-plugin-configs", "default"),
+            json!({"version": "v1"})
+        );
+        let notes = advice["notes"].to_string();
+        assert!(
+            notes.contains("devicePlugin.config.name is device-plugin-configs"),
+            "{notes}"
+        );
+        // What vramgate says of the objects that it advises itself.
+        let mut cluster = Cluster::new();
+        cluster.node(&gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", 81_559, 1, 1));
+        for object in advice["apply"].as_array().unwrap() {
+            if object["kind"] == "ConfigMap" {
+                let verdict = cluster.configure(object, None, &[]);
+                assert!(
+                    verdict.admit && verdict.findings.is_empty(),
+                    "{:#?}",
+                    verdict.findings
+                );
+            }
+        }
+        if way == "mig" {
+            let parted = held(&advice, "mig-configs", "config.yaml");
+            assert_eq!(
+                parted["mig-configs"]["all-disabled"],
+                json!([{"devices": "all", "mig-enabled": false}])
+            );
+            assert!(notes.contains("mig.strategy is mixed"), "{notes}");
+        }
+    }
 }
 
 #[test]

@@ -415,6 +415,35 @@ fn a_cluster_is_needed_to_judge() {
 }
 
 #[test]
+fn what_configures_gpus_is_judged_without_a_node() {
+    let folder = Folder::new();
+    let empty = folder.write(
+        "empty.yaml",
+        "apiVersion: v1\nkind: Namespace\nmetadata: {name: gpu-operator}\n",
+    );
+    let map = |name: &str, profile: &str| {
+        folder.write(
+            name,
+            format!(
+                "apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: mig, namespace: gpu-operator}}\ndata:\n  config.yaml: |\n    \
+                 version: v1\n    mig-configs: {{a: [{{devices: all, mig-enabled: true, mig-devices: {{{profile}}}}}]}}\n"
+            ),
+        )
+    };
+    let right = map("right.yaml", "1g.5gb: 7");
+    assert_eq!(code(&run(&["check", "--cluster-state", &empty, &right])), 0);
+    let wrong = map("wrong.yaml", "1g.5gb: 8");
+    assert_eq!(code(&run(&["check", "--cluster-state", &empty, &wrong])), 1);
+    let pod = folder.write("pod.yaml", POD);
+    unusable(&["check", "--cluster-state", &empty, &pod], &["holds no Node"]);
+    // Nodes of the input are context like those of the cluster.
+    let node = "apiVersion: v1\nkind: Node\nmetadata: {name: gpu-1}\nstatus: {allocatable: {nvidia.com/gpu: \"1\"}, \
+                capacity: {nvidia.com/gpu: \"1\"}}\n---\n";
+    let both = folder.write("both.yaml", format!("{POD}\n---\n{node}"));
+    assert_eq!(code(&run(&["check", "--cluster-state", &empty, &both])), 0);
+}
+
+#[test]
 fn formats_of_later_releases_are_refused_by_name() {
     let folder = Folder::new();
     let file = folder.write("a.yaml", POD);

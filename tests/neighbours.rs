@@ -91,7 +91,14 @@ fn every_way_to_a_device_has_its_code() {
         [],
         "the device plugin overwrites it"
     );
-    for path in ["/dev", "/dev/", "/dev/nvidia0", "/dev/nvidia-caps"] {
+    for path in [
+        "/dev",
+        "/dev/",
+        "//dev",
+        "/dev/nvidia0",
+        "/dev/./nvidia0",
+        "/dev/nvidia-caps",
+    ] {
         let mut mounts = unasked("0.20");
         mounts["volumeMounts"] = json!([{"name": "d", "mountPath": "/x"}]);
         let mut object = one("a", mounts);
@@ -100,7 +107,8 @@ fn every_way_to_a_device_has_its_code() {
         assert_eq!(found, [(Code::Vg502, Severity::Warning)], "{path}");
     }
     let mut named = unasked("0.20");
-    named["volumeMounts"] = json!([{"name": "d", "mountPath": "/var/run/nvidia-container-devices/GPU-8b7d"}]);
+    named["volumeMounts"] =
+        json!([{"name": "d", "mountPath": "//var/run/nvidia-container-devices/GPU-8b7d"}]);
     assert_eq!(
         codes(&mut cluster, &one("a", named)),
         [(Code::Vg502, Severity::Warning)]
@@ -568,4 +576,61 @@ fn the_pages_show_the_first_lines() {
         let page = read(format!("docs/codes/{code}.md"));
         assert!(page.contains(first), "docs/codes/{code}.md lacks\n{first}");
     }
+}
+
+/// Whoever counts where a pod is judged has to be seen where a running one is read, or the ledger forgets it.
+#[test]
+fn an_engine_that_counts_in_a_verdict_counts_in_the_ledger() {
+    let from = json!([{"configMapRef": {"name": "devices"}}]);
+    let engines = [
+        json!({"name": "server", "image": VLLM, "args": ["org/model", "--gpu-memory-utilization", "0.30"]}),
+        json!({"name": "server", "image": "ollama/ollama:0.9.0"}),
+        json!({"name": "server", "image": "ghcr.io/ggml-org/llama.cpp:server-cuda", "args": ["-m", "/m.gguf", "-ngl", "99"]}),
+        json!({"name": "server", "image": "registry.example/train:1", "command": ["torchrun", "train.py"]}),
+    ];
+    for engine in engines {
+        for (way, value) in [
+            ("securityContext", json!({"privileged": true})),
+            ("envFrom", from.clone()),
+        ] {
+            let mut container = engine.clone();
+            container[way] = value;
+            let mut cluster = with_h100(policy("access: {visibleDevices: warn}"), 4);
+            cluster.maps.0.insert(
+                ("team-a".to_owned(), "devices".to_owned()),
+                [("NVIDIA_VISIBLE_DEVICES".to_owned(), "all".to_owned())].into(),
+            );
+            let object = one("server", container);
+            let verdict = cluster.check(&object);
+            assert!(verdict.admit && !verdict.placement.is_empty(), "{way} {object:#}");
+            assert_eq!(promised(&cluster), 0);
+            let pod = serde_json::from_value(object.clone()).unwrap();
+            assert!(
+                vramgate::demand::access::may_reach(&pod, |_| false),
+                "{way} {object:#}"
+            );
+            cluster.running(&object, "gpu-1");
+            assert!(promised(&cluster) > 0, "{way} {object:#}");
+        }
+    }
+    // Agents of the node are privileged as well, and most containers read ConfigMaps.
+    for mut container in [
+        json!({"name": "agent", "image": "registry.example/cni:1"}),
+        json!({"name": "agent", "image": "registry.example/tools:1", "command": ["sh", "-c", "sleep 5"]}),
+    ] {
+        container["securityContext"] = json!({"privileged": true});
+        container["envFrom"] = from.clone();
+        let pod = serde_json::from_value(one("agent", container)).unwrap();
+        assert!(!vramgate::demand::access::may_reach(&pod, |_| false));
+    }
+}
+
+#[test]
+fn an_engine_is_not_shut_out_where_the_policy_refuses_one_without_a_gpu() {
+    let mut cluster = with_h100(policy("codes: {error: [VG504]}"), 4);
+    let object = one("a", sees("0.20", "all"));
+    let verdict = cluster.try_create(&object);
+    assert!(!verdict.admit && has(&verdict, Code::Vg501));
+    // To ask for a GPU is what remains.
+    assert_eq!(fixes_hold(&mut cluster, &object, &verdict), 1);
 }

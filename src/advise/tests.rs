@@ -17,6 +17,7 @@ fn need(mib: u64, count: u32) -> Need {
     Need {
         name: format!("{mib} MiB"),
         request: Mib::new(mib),
+        stated: None,
         overhead: Mib::ZERO,
         profile: None,
         ranks: 1,
@@ -53,6 +54,7 @@ impl Case {
             owners: self.owners,
             workload: self.workload,
             needs: &self.needs,
+            overhead: Mib::new(640),
             device: &policy.device,
         })
     }
@@ -87,10 +89,10 @@ fn the_table() {
             Way::Whole,
             false,
         ),
-        // No valid layout: 8 slices of 1g.10gb.
+        // No valid layout on one GPU: 8 slices of 1g.10gb. Two GPUs that are cut are fewer than eight whole ones.
         (
             case("h100-80gb-sxm", 1, vec![need(8_000, 8)]).isolated(),
-            Way::Whole,
+            Way::Mig,
             false,
         ),
         (
@@ -175,4 +177,38 @@ fn the_fraction_is_the_fair_share_of_a_slot() {
     let slots = case("rtx-4090", 1, needs).answer().slots.unwrap();
     // (24564 - 512 - 4 x 1664) / (4 x 24564) = 0.17704 is below 0.225.
     assert_eq!(slots.fraction, Share::from_ppm(177_000));
+}
+
+#[test]
+fn an_amount_with_everything_in_it_leaves_its_engines_overhead_outside_of_the_fraction() {
+    let slots = case("rtx-4090", 1, vec![need(3_000, 4)]).answer().slots.unwrap();
+    // (24564 - 512 - 4 x 640) / (4 x 24564) = 0.21873, below 0.225.
+    assert_eq!(
+        (slots.fraction, slots.overhead),
+        (Share::from_ppm(218_000), Mib::new(640))
+    );
+}
+
+#[test]
+fn slices_on_more_gpus_come_before_more_whole_gpus() {
+    let advice = case(
+        "rtx-pro-6000-blackwell",
+        1,
+        vec![need(20_000, 3), need(40_000, 1)],
+    )
+    .isolated()
+    .answer();
+    assert_eq!((advice.way, advice.gpus, advice.suffices), (Way::Mig, 2, false));
+    let reason = advice.reasons.last().unwrap();
+    assert!(
+        reason.starts_with("a valid MIG layout holds all on 2 GPUs, and the node has 1: "),
+        "{reason}"
+    );
+    assert!(advice.rejected.is_empty(), "{:?}", advice.rejected);
+    assert_eq!(advice.layouts.unwrap().layouts.len(), 2);
+    // As many cut as whole: nothing is gained by cutting.
+    let large = case("h100-80gb-sxm", 1, vec![need(70_000, 2)])
+        .isolated()
+        .answer();
+    assert_eq!((large.way, large.gpus), (Way::Whole, 2));
 }

@@ -1,8 +1,8 @@
 //! One way at a time: whether what is asked stands there, and with how many slots or slices.
 
 use super::{Need, Request, Served, Slots};
-use crate::mig::Spread;
 use crate::mig::plan::{Wanted, plan};
+use crate::mig::{Geometry, Spread};
 use crate::units::{Mib, Share};
 
 /// What a whole GPU or one of its slots is called, as long as the device plugin does not rename it.
@@ -26,6 +26,29 @@ pub(super) fn mig(request: &Request<'_>) -> Result<Found, String> {
     let Some(geometry) = hardware.geometry else {
         return Err(format!("{} has no MIG", hardware.product));
     };
+    let (asked, served) = slices(request, geometry)?;
+    let wanted = Wanted {
+        asked: &asked,
+        gpus: hardware.count,
+        may_shrink: false,
+    };
+    let spread = plan(hardware.product, Some(geometry), wanted)
+        .map_err(|finding| format!("VG304: {}", finding.message))?;
+    Ok(cut(spread, served, hardware.count))
+}
+
+/// The same on as many GPUs as it takes; `None` where it stands on no number of them.
+pub(super) fn mig_on_more(request: &Request<'_>) -> Option<Found> {
+    let geometry = request.hardware.geometry?;
+    let (asked, served) = slices(request, geometry).ok()?;
+    let asked = asked.iter().map(|(name, count)| (name.as_str(), *count));
+    let spread = geometry.spread(asked).ok()??;
+    Some(cut(spread, served, request.hardware.count))
+}
+
+/// The smallest slice that holds each need: profiles with counts, and who asks for which resource.
+#[allow(clippy::type_complexity, reason = "the two halves of one answer")]
+fn slices(request: &Request<'_>, geometry: &Geometry) -> Result<(Vec<(String, u32)>, Vec<Served>), String> {
     let mut asked: Vec<(String, u32)> = Vec::new();
     let mut served = Vec::new();
     for need in request.needs {
@@ -42,7 +65,7 @@ pub(super) fn mig(request: &Request<'_>) -> Result<Found, String> {
         let Some(profile) = need.profile.clone().or_else(by_memory) else {
             return Err(format!(
                 "no slice of {} is known to hold {} ({})",
-                hardware.product,
+                request.hardware.product,
                 need.name,
                 need.all()
             ));
@@ -65,25 +88,28 @@ pub(super) fn mig(request: &Request<'_>) -> Result<Found, String> {
             None => asked.push((profile, need.count)),
         }
     }
-    let wanted = Wanted {
-        asked: &asked,
-        gpus: hardware.count,
-        may_shrink: false,
-    };
-    let spread = plan(hardware.product, Some(geometry), wanted)
-        .map_err(|finding| format!("VG304: {}", finding.message))?;
+    Ok((asked, served))
+}
+
+fn cut(spread: Spread, served: Vec<Served>, there: u32) -> Found {
+    let gpus = u32::try_from(spread.layouts.len()).unwrap_or(u32::MAX);
     let layouts: Vec<String> = spread.layouts.iter().map(ToString::to_string).collect();
-    Ok(Found {
-        reason: format!("a valid MIG layout holds all: {}", layouts.join("; ")),
+    let layouts = layouts.join("; ");
+    Found {
+        reason: if gpus <= there {
+            format!("a valid MIG layout holds all: {layouts}")
+        } else {
+            format!("a valid MIG layout holds all on {gpus} GPUs, and the node has {there}: {layouts}")
+        },
         notes: vec![
             "changing the layout later ends every process on the GPU: plan for what is to come".to_owned(),
             "each pod asks for one slice under the strategy mixed".to_owned(),
         ],
         served,
         slots: None,
-        gpus: u32::try_from(spread.layouts.len()).unwrap_or(u32::MAX),
+        gpus,
         layouts: Some(spread),
-    })
+    }
 }
 
 /// Slots of shared GPUs, under MPS or by time-slicing.
@@ -182,6 +208,7 @@ pub(super) fn shared(request: &Request<'_>, mps: bool) -> Result<Found, String> 
             replicas,
             fair,
             fraction: fraction(request, replicas),
+            overhead: overhead(request),
         }),
         layouts: None,
         gpus: hardware.count,
@@ -256,7 +283,10 @@ pub(super) fn whole(request: &Request<'_>) -> Found {
 fn share(request: &Request<'_>, need: &Need) -> Share {
     let (total, device) = (request.hardware.total, request.device);
     let usable = total.less(device.reserve.of(total, false));
-    Share::ratio_up(need.request, total).max(device.budget.scaled_up(need.all(), usable))
+    let asked = need
+        .stated
+        .unwrap_or_else(|| Share::ratio_up(need.request, total));
+    asked.max(device.budget.scaled_up(need.all(), usable))
 }
 
 /// The fraction with which every slot of a GPU can be used: the smaller of budget / R and
@@ -264,19 +294,31 @@ fn share(request: &Request<'_>, need: &Need) -> Share {
 fn fraction(request: &Request<'_>, replicas: u32) -> Share {
     let (total, device) = (request.hardware.total, request.device);
     let slots = u64::from(replicas);
-    let overhead = request
-        .needs
-        .iter()
-        .map(|need| need.overhead)
-        .max()
-        .unwrap_or(Mib::ZERO);
     let left = total
         .less(device.reserve.of(total, false))
-        .less(overhead.times(slots));
+        .less(overhead(request).times(slots));
     let by_memory = Share::ratio_down(left, total.times(slots));
     device
         .budget
         .divided_by(slots)
         .min(by_memory)
         .to_thousandths_down()
+}
+
+/// What a process takes outside of its fraction at most: that of the needs; of their engine where one is an amount with
+/// everything in it.
+fn overhead(request: &Request<'_>) -> Mib {
+    let of_need = |need: &Need| {
+        if need.overhead == Mib::ZERO {
+            request.overhead
+        } else {
+            need.overhead
+        }
+    };
+    request
+        .needs
+        .iter()
+        .map(of_need)
+        .max()
+        .unwrap_or(request.overhead)
 }

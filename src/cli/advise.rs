@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::args::{Advise, AdviseOutput, AdviseOwners, AdviseWorkload, Required};
-use super::fit::{Several, kept};
+use super::fit::{Several, engine, kept, releases};
 use super::mig::{geometry, is_label_value, number, product};
 use super::output::clean;
 use super::{Failure, Outcome, output};
 use crate::advise::{self, Advice, Hardware, Isolation, Need, Owners, Request, Workload};
 use crate::document::{AdviceDocument, yaml};
+use crate::engine::{Engine, MemoryKind, MemorySource, Releases};
 use crate::fit::Named;
 use crate::message::cut;
-use crate::policy::PolicySet;
-use crate::units::Mib;
+use crate::policy::{Overheads, PolicySet};
+use crate::units::{Fraction, Mib};
 
 /// Runs the command.
 pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
@@ -43,6 +44,8 @@ pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
     });
     let title = named.title();
     let policy = PolicySet::built_in().for_device(&BTreeMap::new());
+    let engine = engine(&args.engine)?;
+    let releases = releases(args.engine_version.as_deref(), Some(engine), &mut Vec::new())?;
     let advice = advise::advise(&Request {
         hardware: Hardware {
             product: &title,
@@ -69,6 +72,7 @@ pub(super) fn run(args: &Advise) -> Result<Outcome, Failure> {
             AdviseWorkload::Interactive => Workload::Interactive,
         },
         needs: &needs,
+        overhead: overhead(&policy.overheads, engine, releases, 1),
         device: &policy.device,
     });
     let unwritable = |error| Failure::new(format!("the advice cannot be written as YAML: {error}"));
@@ -121,11 +125,11 @@ fn text(product: &str, advice: &Advice, document: &AdviceDocument) -> String {
     if let Some(slots) = &advice.slots {
         let _ = writeln!(
             text,
-            "  {} slots of each GPU; where all take the same, the fraction of each is at most {}",
-            slots.replicas, slots.fraction
+            "  {} slots of each GPU; where all take the same, the fraction of each is at most {}, with {} outside of it",
+            slots.replicas, slots.fraction, slots.overhead
         );
     }
-    for note in &advice.notes {
+    for note in &document.notes {
         let _ = writeln!(text, "  note: {}", clean(note));
     }
     for (label, value) in &document.node_labels {
@@ -155,6 +159,7 @@ fn memory(text: &str) -> Result<Need, Failure> {
     Ok(Need {
         name: Mib::new(mib).to_string(),
         request: Mib::new(mib),
+        stated: None,
         overhead: Mib::ZERO,
         profile: None,
         ranks: 1,
@@ -162,7 +167,14 @@ fn memory(text: &str) -> Result<Need, Failure> {
     })
 }
 
-/// What each model takes of such a GPU at least, so that one request of its longest context surely fits.
+/// What an engine takes outside of its fraction: of its release, where one is named, else of an unknown one.
+fn overhead(overheads: &Overheads, engine: Engine, releases: Releases, ranks: u32) -> Mib {
+    let known = releases.first.filter(|first| releases.last == Some(*first));
+    overheads.of(engine, known, false, ranks)
+}
+
+/// What each model takes of such a GPU: the fraction that its arguments say; else the least with which one request of its longest
+/// context surely fits.
 fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
     let policy = PolicySet::built_in().for_device(&BTreeMap::new());
     let several = Several {
@@ -179,8 +191,27 @@ fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
             return Err(Failure::new(format!("{}: {}", asked.place, fitting.reason)));
         };
         let total = named.device.total;
-        let (request, overhead) = if let Some(fraction) = &figures.smallest_fraction {
-            let overhead = policy.overheads.of(asked.engine, None, false, fitting.ranks);
+        let overhead = overhead(&policy.overheads, asked.engine, fitting.releases, fitting.ranks);
+        let stated = (fitting.reading.memory.kind == MemoryKind::OfTotal
+            && fitting.reading.memory.source != MemorySource::Default)
+            .then_some(fitting.reading.memory.fraction.as_ref())
+            .flatten();
+        let (request, overhead) = if let Some(stated) = stated {
+            // Whatever the model needs, this is what the engine takes.
+            if figures
+                .smallest_fraction
+                .as_ref()
+                .is_none_or(|least| least.share() > stated.share())
+            {
+                output::note(&format!(
+                    "note: {}: {}; a process takes the {} of a GPU that its arguments say",
+                    clean(&cut(asked.model, 60)),
+                    clean(&fitting.reason),
+                    stated.text()
+                ));
+            }
+            (stated.of(total), overhead)
+        } else if let Some(fraction) = &figures.smallest_fraction {
             (fraction.of(total), overhead)
         } else {
             let estimate = &figures.estimate;
@@ -189,6 +220,7 @@ fn models(args: &Advise, named: &Named) -> Result<Vec<Need>, Failure> {
         Ok(Need {
             name: cut(asked.model, 60),
             request,
+            stated: stated.map(Fraction::share),
             overhead,
             profile: figures.smallest_profile.clone(),
             ranks: fitting.ranks,

@@ -23,7 +23,7 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
     input::once(&[args.files.as_slice(), &args.cluster.cluster_state].concat())?;
     let mut failures = Vec::new();
     let objects = state::input(&args.files, &mut failures);
-    let mut snapshot = match state::of(&args.cluster) {
+    let mut snapshot = match state::of_any(&args.cluster) {
         Ok(snapshot) => snapshot,
         Err(failure) => {
             failures.push(failure);
@@ -31,6 +31,14 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
         }
     };
     let objects = state::take_context(objects, &mut snapshot, &mut failures);
+    // What configures GPUs is judged by the products of the catalogue where there is no node.
+    let needs_nodes = objects.iter().any(|object| matches!(object, Applied::Object(_)));
+    if (needs_nodes || objects.is_empty())
+        && let Err(failure) = state::has_nodes(&snapshot)
+    {
+        failures.push(failure);
+        return Err(Failure::joined(failures));
+    }
     let policies = match policies::load(args.cluster.policy_dir.as_deref(), &snapshot) {
         Ok(policies) => policies,
         Err(failure) => {

@@ -16,14 +16,38 @@ const EXAMPLE_NAME: &str = "examples/cluster.yaml (built in)";
 
 /// Reads the cluster that `check` and `top` are asked about.
 pub(super) fn of(args: &ClusterArgs) -> Result<Snapshot, Failure> {
+    let snapshot = of_any(args)?;
+    has_nodes(&snapshot)?;
+    Ok(snapshot)
+}
+
+/// The same, where it may have no node.
+pub(super) fn of_any(args: &ClusterArgs) -> Result<Snapshot, Failure> {
     if args.cluster_state.is_empty() {
         return live::snapshot(args.kubeconfig.as_deref());
     }
-    from_files(&args.cluster_state)
+    read(&args.cluster_state)
 }
 
 /// Reads snapshots from files, as one cluster.
 pub(super) fn from_files(files: &[PathBuf]) -> Result<Snapshot, Failure> {
+    let snapshot = read(files)?;
+    has_nodes(&snapshot)?;
+    Ok(snapshot)
+}
+
+/// An error for a cluster without a node: there is nothing that pods could be judged against.
+pub(super) fn has_nodes(snapshot: &Snapshot) -> Result<(), Failure> {
+    if snapshot.has_no_nodes() {
+        return Err(Failure::new(
+            "the cluster state holds no Node, so there is nothing to judge against; \
+             write it with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
+        ));
+    }
+    Ok(())
+}
+
+fn read(files: &[PathBuf]) -> Result<Snapshot, Failure> {
     let mut snapshot = Snapshot::default();
     input::each(files, input::MAX_SNAPSHOT_BYTES, &mut |source| {
         manifest::read(&source.bytes, &source.name, Limits::SNAPSHOT, &mut |object| {
@@ -31,12 +55,6 @@ pub(super) fn from_files(files: &[PathBuf]) -> Result<Snapshot, Failure> {
         })?;
         Ok(())
     })?;
-    if snapshot.has_no_nodes() {
-        return Err(Failure::new(
-            "the cluster state holds no Node, so there is nothing to judge against; \
-             write it with: kubectl get nodes,namespaces,configmaps,deployments,replicasets,pods -A -o yaml",
-        ));
-    }
     Ok(snapshot)
 }
 

@@ -11,18 +11,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{Claim, Client, Part, load};
-use crate::engine::{self, Engine, Placed, Sources, image::Image};
+use crate::engine::{self, Engine, NoSources, Placed, Sources, image::Image};
 use crate::finding::{Code, FieldPath, Finding, Severity, short, shortened};
 use crate::invocation::{VariableOrigin, environment};
 use crate::policy::{AccessPolicy, AccessRule, Policy, PolicySet};
 use crate::workload::pod::{Container, EnvFromSource, Pod, QuantityText};
 
+mod volumes;
+
+pub(super) use volumes::DeviceVolumes;
+
 /// The variable that the NVIDIA runtime obeys (container-toolkit, `NVIDIA_VISIBLE_DEVICES`).
 pub(crate) const VARIABLE: &str = "NVIDIA_VISIBLE_DEVICES";
 /// Values of it that show no device; an empty one does not either.
 pub(crate) const NO_DEVICE: [&str; 3] = ["", "void", "none"];
-/// Paths below which a mount names devices, where the toolkit accepts them so (`accept-nvidia-visible-devices-as-volume-mounts`).
-pub(crate) const AS_MOUNTS: &str = "/var/run/nvidia-container-devices";
 /// Longest value or reason, in characters, that a first line carries.
 const LONGEST: usize = 48;
 
@@ -105,9 +107,10 @@ pub struct Access {
 }
 
 /// Whether a pod may reach a GPU without asking: what decides which pods are looked at closely. `shows` is whether a
-/// runtime class may show all devices. A variable that only `envFrom` sets is seen where the pod itself hints at it: by the
-/// prefix, by a name that is about GPUs, or by a runtime class that is. To look up the ConfigMaps of every pod of a
-/// cluster would cost more than it tells.
+/// runtime class may show all devices. A variable that only `envFrom` sets is seen where the pod itself hints at it (by the
+/// prefix, by a name that is about GPUs, or by a runtime class that is), or where a known engine is read; of privileged
+/// containers those are seen that run one. To look up the ConfigMaps of every pod of a cluster would cost more than it
+/// tells.
 #[must_use]
 pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
     let class = pod.spec.runtime_class_name.as_deref();
@@ -127,7 +130,9 @@ pub fn may_reach(pod: &Pod, shows: impl FnOnce(&str) -> bool) -> bool {
                     || container
                         .env_from
                         .iter()
-                        .any(|source| may_set_variable(source, class)))
+                        .any(|source| may_set_variable(source, class))
+                    || ((is_privileged(container) || !container.env_from.is_empty())
+                        && runs_engine(pod, placed)))
         })
 }
 
@@ -142,6 +147,18 @@ fn may_set_variable(source: &EnvFromSource, runtime_class: Option<&str>) -> bool
         || may_hold
             && (runtime_class.is_some_and(is_about_gpus)
                 || named.map(|source| source.name.as_str()).any(is_about_gpus))
+}
+
+/// Whether a known engine is read from a container that asks for no device, whatever a policy says of its image.
+fn runs_engine(pod: &Pod, placed: Placed<'_>) -> bool {
+    engine::read(pod, placed, &NoSources, &[])
+        .iter()
+        .any(|reading| !matches!(reading.engine, Engine::Unknown | Engine::None))
+}
+
+fn is_privileged(container: &Container) -> bool {
+    let security = container.security_context.as_ref();
+    security.is_some_and(|context| context.privileged == Some(true))
 }
 
 /// Whether a container asks for a device: by a resource, or by a dynamic resource claim, of which it is not always known what
@@ -190,8 +207,7 @@ impl Asker<'_> {
         let shown = self.pod.spec.runtime_class_name.as_ref();
         let shown = shown.filter(|class| !closed && rules.runtime_classes.contains(class));
         reach.extend(shown.cloned().map(Reach::RuntimeClass));
-        let security = container.security_context.as_ref();
-        if security.is_some_and(|context| context.privileged == Some(true)) {
+        if is_privileged(container) {
             reach.push(Reach::Privileged);
         }
         reach.extend(self.devices.opened_by(container).map(Reach::DevicePath));
@@ -217,6 +233,9 @@ impl Asker<'_> {
             (false, true) => parts,
             (false, false) => self.unknown_program(placed, &reach, rules),
         };
+        let policy = self.policies.for_pod(self.namespace_labels, labels, None);
+        // An engine that is shut out still asks for no GPU (VG504).
+        let may_be_shut_out = engine.is_none() || policy.severity(Code::Vg504) < Severity::Error;
         let mut access = Access {
             claim: Claim {
                 container: container.name.clone(),
@@ -229,7 +248,7 @@ impl Asker<'_> {
                 client: Client::default(),
                 parts,
             },
-            closing: closing(&reach, placed),
+            closing: closing(&reach, placed).filter(|_| may_be_shut_out),
             reach,
             runs_engine,
             findings: Vec::new(),
@@ -238,7 +257,6 @@ impl Asker<'_> {
                 container.resources != crate::workload::pod::Resources::default(),
             ),
         };
-        let policy = self.policies.for_pod(self.namespace_labels, labels, None);
         let findings = access.tell(&policy);
         if findings.is_empty() && access.claim.parts.is_empty() {
             return None;
@@ -451,35 +469,6 @@ const fn needs_a_device(engine: Engine) -> bool {
 fn is_agent(image: &str) -> bool {
     let image = Image::parse(image);
     image.repository.contains("nvidia") && AGENTS.contains(&image.name())
-}
-
-/// Volumes of a pod that open devices: name and path. They are looked for once, however many containers there are.
-#[derive(Default)]
-pub(super) struct DeviceVolumes<'p>(BTreeMap<&'p str, &'p str>);
-
-impl<'p> DeviceVolumes<'p> {
-    pub(super) fn of(pod: &'p Pod) -> Self {
-        let is_device = |path: &str| {
-            let path = path.trim_end_matches('/');
-            path == "/dev" || path.starts_with("/dev/nvidia")
-        };
-        let volumes = pod.spec.volumes.iter().filter_map(|volume| {
-            let path = volume.host_path.as_ref()?.path.as_str();
-            is_device(path).then_some((volume.name.as_str(), path))
-        });
-        Self(volumes.collect())
-    }
-
-    /// The first path with which a container opens devices: a directory of the node with their files, or a mount that names
-    /// them for the toolkit.
-    fn opened_by(&self, container: &Container) -> Option<String> {
-        container.volume_mounts.iter().find_map(|mount| {
-            if mount.mount_path.starts_with(AS_MOUNTS) {
-                return Some(mount.mount_path.clone());
-            }
-            self.0.get(mount.name.as_str()).map(|path| (*path).to_owned())
-        })
-    }
 }
 
 /// Where `void` has to be written. A privileged container, or one with device paths, opens devices all the same.

@@ -47,17 +47,17 @@ impl Document {
                 }
             }
             Err(fault) => {
-                let line = |word: &str| {
-                    text.lines().any(|line| {
-                        line.trim()
-                            .trim_start_matches(['{', ' '])
-                            .replace('"', "")
-                            .starts_with(word)
+                let text = text.replace('"', "");
+                // As a key: at the begin of a line, or behind a bracket, a comma or another key.
+                let is_key = |key: &str| {
+                    text.match_indices(key).any(|(at, _)| {
+                        let before = text[..at].trim_end_matches([' ', '\t']);
+                        before.is_empty() || before.ends_with(['\n', '\r', '{', ',', ':'])
                     })
                 };
-                if line("mig-configs:") {
+                if is_key("mig-configs:") {
                     Some(Self::Mig(mig::Reading::unreadable(fault)))
-                } else if line("sharing:") && (line("timeSlicing:") || line("mps:")) {
+                } else if is_key("sharing:") && (is_key("timeSlicing:") || is_key("mps:")) {
                     Some(Self::Plugin(plugin::Reading::unreadable(fault)))
                 } else {
                     None
@@ -102,6 +102,39 @@ mod tests {
             ("an essay on sharing\n: [", None),
         ] {
             assert_eq!(kind(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_no_yaml_is_known_by_its_keys() {
+        let kind = |text: &str| {
+            Document::read(text).map(|document| match document {
+                Document::Mig(reading) => ("mig", !reading.faults.is_empty()),
+                Document::Plugin(reading) => ("plugin", !reading.faults.is_empty()),
+            })
+        };
+        let shared = "sharing: {timeSlicing: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}";
+        for (text, expected) in [
+            // A key that is there twice.
+            (
+                format!("version: v1\nversion: v1\n{shared}"),
+                Some(("plugin", true)),
+            ),
+            (format!("{{version: v1, {shared}"), Some(("plugin", true))),
+            (
+                "{\"sharing\": {\"mps\": {\"resources\": [}".to_owned(),
+                Some(("plugin", true)),
+            ),
+            (
+                "{version: v1, mig-configs: {a: [}".to_owned(),
+                Some(("mig", true)),
+            ),
+            // Nothing is named.
+            ("version: v1\nmig-configs:".to_owned(), Some(("mig", true))),
+            ("a: {\nfile-sharing: {comps: 1".to_owned(), None),
+            ("a: {\n# on sharing: read mps: first".to_owned(), None),
+        ] {
+            assert_eq!(kind(&text), expected, "{text}");
         }
     }
 }

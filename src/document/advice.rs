@@ -64,6 +64,26 @@ pub struct AdviceServed {
     pub share: Option<Share>,
 }
 
+/// Name of the ConfigMap of the device plugin.
+const PLUGIN_CONFIGS: &str = "device-plugin-configs";
+/// Name of the ConfigMap of the MIG manager.
+const MIG_CONFIGS: &str = "mig-configs";
+
+/// What makes the GPU Operator's programs read the objects: values of its chart, which are fields of its `ClusterPolicy`. A flag
+/// or variable of the device plugin wins over its file, and the operator sets the MIG strategy by a variable.
+fn read_by(way: Way) -> Option<String> {
+    match way {
+        Way::Whole => None,
+        Way::Mps | Way::TimeSlicing => Some(format!(
+            "the GPU Operator's device plugin reads it where devicePlugin.config.name is {PLUGIN_CONFIGS}"
+        )),
+        Way::Mig => Some(format!(
+            "the GPU Operator reads them where devicePlugin.config.name is {PLUGIN_CONFIGS}, migManager.config.name is \
+             {MIG_CONFIGS} and mig.strategy is mixed"
+        )),
+    }
+}
+
 /// A document that cannot be written.
 pub type WriteError = serde_saphyr::ser_error::Error;
 
@@ -101,7 +121,7 @@ impl AdviceDocument {
             fraction: slots.map(|slots| slots.fraction),
             reasons: advice.reasons.clone(),
             rejected: rejected.collect(),
-            notes: advice.notes.clone(),
+            notes: advice.notes.iter().cloned().chain(read_by(advice.way)).collect(),
             served: served.collect(),
             node_labels,
             apply,
@@ -118,12 +138,15 @@ fn to_apply(
 ) -> Result<(BTreeMap<&'static str, String>, Vec<Value>), WriteError> {
     let mut labels = BTreeMap::new();
     let mut objects = Vec::new();
-    let config_map = |called: &str, key: &str, text: String| {
-        json!({
+    let plugin = |config: &Value| -> Result<Value, WriteError> {
+        let mut texts = BTreeMap::from([(name, yaml(config)?)]);
+        // With a single key, the plugin's own chart takes it for every node without the label (fallback `single`).
+        texts.entry("default").or_insert(yaml(&json!({"version": "v1"}))?);
+        Ok(json!({
             "apiVersion": "v1", "kind": "ConfigMap",
-            "metadata": {"name": called, "namespace": namespace},
-            "data": {key: text},
-        })
+            "metadata": {"name": PLUGIN_CONFIGS, "namespace": namespace},
+            "data": texts,
+        }))
     };
     match (advice.way, &advice.slots, &advice.layouts, geometry) {
         (Way::Mps | Way::TimeSlicing, Some(slots), ..) => {
@@ -137,7 +160,7 @@ fn to_apply(
             };
             let config =
                 json!({"version": "v1", "flags": {"migStrategy": "none"}, "sharing": {mode: sharing}});
-            objects.push(config_map("device-plugin-configs", name, yaml(&config)?));
+            objects.push(plugin(&config)?);
             labels.insert("nvidia.com/device-plugin.config", name.to_owned());
             let per_slot = if slots.fair { "fairShare" } else { "none" };
             objects.push(json!({
@@ -150,10 +173,15 @@ fn to_apply(
             }));
         }
         (Way::Mig, _, Some(spread), Some(geometry)) => {
-            let parted = super::MigParted::new(name, geometry, spread, false);
-            objects.push(config_map("mig-configs", "config.yaml", yaml(&parted)?));
-            let config = json!({"version": "v1", "flags": {"migStrategy": "mixed"}});
-            objects.push(config_map("device-plugin-configs", name, yaml(&config)?));
+            let parted = super::MigParted::new(name, geometry, spread, false).with_all_disabled();
+            objects.push(json!({
+                "apiVersion": "v1", "kind": "ConfigMap",
+                "metadata": {"name": MIG_CONFIGS, "namespace": namespace},
+                "data": {"config.yaml": yaml(&parted)?},
+            }));
+            objects.push(plugin(
+                &json!({"version": "v1", "flags": {"migStrategy": "mixed"}}),
+            )?);
             labels.insert("nvidia.com/mig.config", name.to_owned());
             labels.insert("nvidia.com/device-plugin.config", name.to_owned());
         }

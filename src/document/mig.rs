@@ -134,7 +134,8 @@ pub struct MigPartedEntry {
     pub devices: Devices,
     /// MIG on or off.
     pub mig_enabled: bool,
-    /// Counts by profile.
+    /// Counts by profile; none where MIG is off.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub mig_devices: BTreeMap<String, u32>,
 }
 
@@ -188,5 +189,21 @@ impl MigParted {
             version: "v1",
             mig_configs: BTreeMap::from([(name.to_owned(), entries.collect())]),
         }
+    }
+
+    /// The same with the configuration that the GPU Operator gives to GPUs whose node names none (`all-disabled`, the default of
+    /// `migManager.config.default`).
+    #[must_use]
+    pub fn with_all_disabled(mut self) -> Self {
+        let off = MigPartedEntry {
+            device_filter: None,
+            devices: Devices::All("all"),
+            mig_enabled: false,
+            mig_devices: BTreeMap::new(),
+        };
+        self.mig_configs
+            .entry("all-disabled".to_owned())
+            .or_insert_with(|| vec![off]);
+        self
     }
 }

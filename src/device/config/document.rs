@@ -244,6 +244,11 @@ impl<'t> Fields<'t> {
             .map(|(_, value)| value.clone())
     }
 
+    /// Whether a field is there, null or not.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.entries.iter().any(|(key, _)| self.is(key, name))
+    }
+
     /// Every entry that is none of `known`.
     pub(super) fn others<'f>(&'f self, known: &'f [&str]) -> impl Iterator<Item = (&'t str, At<'t>)> + 'f {
         self.entries

@@ -105,7 +105,7 @@ pub fn read(text: &str) -> Reading {
 
 /// Whether a document is meant for the MIG manager.
 pub(super) fn is_meant(root: &At<'_>) -> bool {
-    Fields::of_map(root).get("mig-configs").is_some()
+    Fields::of_map(root).has("mig-configs")
 }
 
 pub(super) fn of(root: &At<'_>) -> Reading {
@@ -141,6 +141,10 @@ fn of_root(root: &At<'_>, reading: &mut Reading, faults: &mut Faults) {
     }
     refuse_others(&fields, &["version", "mig-configs"], faults);
     let Some(configs) = fields.get("mig-configs") else {
+        faults.refuse(
+            root,
+            "has an empty mig-configs, which mig-parted refuses: name a configuration",
+        );
         return;
     };
     if !is_map(&configs, faults) {

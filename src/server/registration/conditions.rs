@@ -4,7 +4,7 @@
 //! cost stays a small part of what the API server allows.
 
 use super::Gate;
-use crate::demand::access::{AS_MOUNTS, ENGINE_IMAGES, GPU_NAMES, NO_DEVICE, VARIABLE};
+use crate::demand::access::{ENGINE_IMAGES, GPU_NAMES, NO_DEVICE, VARIABLE};
 
 /// Whether a resource name is of a GPU, or nearly the name of one (VG108). A misspelt domain makes an extended resource
 /// that no node offers, and the pod stays Pending; a name without any is refused by the API server where it checks pods
@@ -78,9 +78,10 @@ fn spec_reaches(spec: &str, gate: &Gate) -> String {
         "({containers}).exists(c, {})",
         container_reaches(spec, gate)
     )];
+    // No path that the kernel opens is longer, and the cost of the search has to stay small: an error lets a pod by.
     ways.push(format!(
         "(has({spec}.volumes) && {spec}.volumes.exists(v, has(v.hostPath) && \
-         (v.hostPath.path == '/dev' || v.hostPath.path == '/dev/' || v.hostPath.path.startsWith('/dev/nvidia'))))"
+         size(v.hostPath.path) <= 4096 && v.hostPath.path.matches('^[/.]*/dev[/.]*($|/nvidia)')))"
     ));
     if !gate.runtime_classes.is_empty() {
         let names: Vec<String> = gate.runtime_classes.iter().map(|name| quoted(name)).collect();
@@ -103,12 +104,13 @@ fn container_reaches(spec: &str, gate: &Gate) -> String {
     format!(
         "{from} || \
          (has(c.env) && c.env.exists(e, e.name == {variable} && (has(e.valueFrom) || (has(e.value) && !(e.value in [{none}]))))) || \
-         (has(c.volumeMounts) && c.volumeMounts.exists(m, m.mountPath.startsWith({mounts}))) || \
+         (has(c.volumeMounts) && c.volumeMounts.exists(m, size(m.mountPath) <= 4096 && m.mountPath.contains({mounts}))) || \
          (has(c.image) && {images}){privileged}",
         from = takes_variables(spec),
         variable = quoted(VARIABLE),
         none = none.join(", "),
-        mounts = quoted(AS_MOUNTS),
+        // However many slashes and dots stand before it.
+        mounts = quoted("/nvidia-container-devices"),
         images = one_of("c.image", &ENGINE_IMAGES),
     )
 }

@@ -7,19 +7,26 @@ use std::sync::LazyLock;
 use aho_corasick::AhoCorasick;
 use aho_corasick::packed::Searcher;
 
-use super::access::{AS_MOUNTS, ENGINE_IMAGES, VARIABLE};
+use super::access::{ENGINE_IMAGES, VARIABLE};
 use crate::dra::IMPLICIT;
 use crate::workload::slots::OWN_DOMAIN;
 use crate::workload::text::Cut;
 
-/// Beside the words of other rooms: NVIDIA's resources and annotations, the fields of claims and runtime classes, a directory
-/// of device files, and the words of other sharing systems.
-const WORDS: [&str; 12] = [
+/// Beside the words of other rooms: NVIDIA's resources and annotations, the fields of claims and runtime classes, what may set a
+/// variable or run an engine unasked, whatever [`super::access`] takes for device files or their directory, however its path is
+/// written, and the words of other sharing systems.
+const WORDS: [&str; 18] = [
     "nvidia.com/",
-    "/dev/nvidia",
-    "\"/dev\"",
-    "\"/dev/\"",
-    "\"/dev//",
+    "/nvidia",
+    "/dev\"",
+    "/dev/\"",
+    "/dev//",
+    "/dev/./",
+    "/dev/.\"",
+    "\"path\":\"dev\"",
+    "\"path\":\"dev/",
+    "\"privileged\":true",
+    "\"envFrom\"",
     "\"resourceClaims\"",
     "\"runtimeClassName\"",
     "gpu-memory",
@@ -37,10 +44,7 @@ enum Sieve {
 
 static SIEVE: LazyLock<Option<Sieve>> = LazyLock::new(|| {
     let words = WORDS.iter().chain(&ENGINE_IMAGES);
-    let words: Vec<&str> = words
-        .chain([&OWN_DOMAIN, &VARIABLE, &AS_MOUNTS])
-        .copied()
-        .collect();
+    let words: Vec<&str> = words.chain([&OWN_DOMAIN, &VARIABLE]).copied().collect();
     let packed = Searcher::new(&words).map(Sieve::Packed);
     packed.or_else(|| AhoCorasick::new(&words).ok().map(Sieve::Automaton))
 });
@@ -97,16 +101,52 @@ mod tests {
             ),
             pod(
                 &none,
-                &json!({"volumeMounts": [{"name": "v", "mountPath": format!("{AS_MOUNTS}/0")}]}),
+                &json!({"image": "ollama/ollama:0.5", "securityContext": {"privileged": true}}),
+                &none,
+            ),
+            pod(
+                &none,
+                &json!({"image": "ollama/ollama:0.5", "envFrom": [{"configMapRef": {"name": "c"}}]}),
+                &none,
+            ),
+            pod(
+                &none,
+                &json!({"image": "a:1", "envFrom": [{"secretRef": {"name": "cuda"}}]}),
                 &none,
             ),
         ];
+        let mounted = |path: &str| {
+            pod(
+                &none,
+                &json!({"volumeMounts": [{"name": "v", "mountPath": path}]}),
+                &none,
+            )
+        };
+        pods.extend(
+            [
+                "/var/run/nvidia-container-devices/0",
+                "/var/./run//nvidia-container-devices/all",
+                "var/run/nvidia-container-devices",
+            ]
+            .map(mounted),
+        );
         pods.extend(
             [
                 "/dev",
                 "/dev/",
                 "/dev//",
                 "/dev///",
+                "/dev/.",
+                "/dev/./",
+                "//dev/./.",
+                "/./dev",
+                "dev",
+                "dev/",
+                "dev/.",
+                "./dev",
+                "dev/nvidia0",
+                "/dev//nvidia0",
+                "//./dev/./nvidia0",
                 "/dev/nvidia0",
                 "/dev/nvidiactl/",
             ]

@@ -24,6 +24,8 @@ mod fixes;
 mod made;
 mod mutation;
 mod pod;
+#[cfg(test)]
+mod steps;
 mod survey;
 mod verdict;
 mod whole_device;

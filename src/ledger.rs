@@ -54,6 +54,8 @@ pub struct Ledger {
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
     unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Holders that are accounted on another node than the one they are bound to, or are bound to none.
+    tentative: BTreeSet<Arc<str>>,
     /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
     crowded: BTreeSet<Arc<str>>,
     /// Nodes on which something became free while pods wait in `unplaced`.
@@ -84,6 +86,7 @@ impl Ledger {
             raised: BTreeSet::new(),
             controlled: BTreeMap::new(),
             unplaced: BTreeSet::new(),
+            tentative: BTreeSet::new(),
             crowded: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
@@ -436,6 +439,11 @@ impl Ledger {
         self.holders.values()
     }
 
+    /// Holders that are accounted on another node than the one they are bound to, or are bound to none.
+    pub(crate) fn tentative(&self) -> impl Iterator<Item = &Holder> {
+        self.tentative.iter().filter_map(|uid| self.holders.get(uid))
+    }
+
     pub(crate) fn bound_to(&self, node: &str) -> impl Iterator<Item = &Holder> {
         self.bound
             .get(node)
@@ -567,6 +575,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+            if holder.place != holder.node {
+                self.tentative.insert(uid.clone());
+            }
         }
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));
@@ -593,6 +604,7 @@ impl Ledger {
     fn discharge(&mut self, uid: &str) -> Option<Arc<str>> {
         let holder = self.holders.get_mut(uid)?;
         let place = holder.place.take()?;
+        self.tentative.remove(uid);
         let standings = std::mem::take(&mut holder.standings);
         if holder.movable() {
             self.unplaced.insert((holder.order, holder.uid.clone()));

@@ -62,6 +62,7 @@ pub(super) fn closest_with<'a>(
     spec: &PodSpec,
     standings: impl Fn(&'a Candidate<'a>) -> &'a [Standing],
 ) -> Option<Closest<'a>> {
+    let named = ledger.nodes.named(spec);
     let mut best: Option<((bool, bool, Share), Closest<'a>)> = None;
     for kind in survey.accepting.iter().filter(|kind| kind.weighed.shared) {
         let budget = kind.class.device_policy.device.budget;
@@ -72,7 +73,12 @@ pub(super) fn closest_with<'a>(
         let Some((pool, _)) = pools.into_iter().find(shared) else {
             continue;
         };
-        for name in kind.class.roomiest(pool) {
+        let named = named
+            .clone()
+            .map(|named| ledger.nodes.in_order(named, kind.index, Some(pool)));
+        let all = named.is_none().then(|| kind.class.roomiest(pool));
+        let named = named.iter().flatten().rev();
+        for name in named.chain(all.into_iter().flatten()) {
             let Some(entry) = ledger.nodes.get(name).filter(|entry| entry.class == kind.index) else {
                 continue;
             };

@@ -29,8 +29,13 @@ impl Labels {
     /// The value of a label.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<&str> {
+        self.text(key).map(AsRef::as_ref)
+    }
+
+    /// The same, to be kept elsewhere without a copy.
+    pub(crate) fn text(&self, key: &str) -> Option<&Arc<str>> {
         let at = self.keys.binary_search_by(|known| (**known).cmp(key)).ok()?;
-        self.values.get(at).map(AsRef::as_ref)
+        self.values.get(at)
     }
 
     /// All of them, in order of the key.

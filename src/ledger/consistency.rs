@@ -102,6 +102,8 @@ impl Ledger {
             assert!(named, "{} has its name", holder.uid);
             assert_eq!(self.raised.contains(&holder.uid), holder.raise.is_some());
             assert_eq!(self.unseen.contains(&holder.uid), !holder.seen);
+            let is_tentative = holder.place.is_some() && holder.place != holder.node;
+            assert_eq!(self.tentative.contains(&holder.uid), is_tentative);
             let waits = holder.movable() && holder.place.is_none();
             assert_eq!(
                 self.unplaced.contains(&(holder.order, holder.uid.clone())),

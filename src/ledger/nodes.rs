@@ -13,8 +13,10 @@ use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
 
 mod common;
+mod named;
 
 use common::Common;
+use named::Hosts;
 
 /// A node and what is accounted on it.
 #[derive(Clone, Debug)]
@@ -51,6 +53,16 @@ impl Class {
         self.common.may_suit(spec)
     }
 
+    /// The values of a label, if every node of this kind has it.
+    pub(crate) fn values_on_all(&self, label: &str) -> Option<impl ExactSizeIterator<Item = &str>> {
+        self.common.values_on_all(label)
+    }
+
+    /// Whether some node of this kind has a label with this value.
+    pub(crate) fn has_label(&self, label: &str, value: &str) -> bool {
+        self.common.having(label, value) > 0
+    }
+
     /// The pools of this kind that offer a resource.
     pub(crate) fn pool_index(&self, resource: &str) -> Option<usize> {
         self.pools.iter().position(|pool| &*pool.resource == resource)
@@ -81,6 +93,9 @@ impl Class {
 pub(crate) struct Nodes {
     entries: BTreeMap<Arc<str>, NodeEntry>,
     classes: Vec<Class>,
+    hosts: Hosts,
+    /// Nodes of which something could not be read.
+    noted: BTreeSet<Arc<str>>,
 }
 
 impl Nodes {
@@ -103,10 +118,46 @@ impl Nodes {
         self.entries.iter()
     }
 
+    /// Nodes of which something could not be read.
+    pub(crate) fn noted(&self) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        self.noted
+            .iter()
+            .filter_map(|name| self.entries.get_key_value(name))
+    }
+
+    /// The only nodes on which a pod may stand, where its constraints name them. That it may stand there is not said.
+    pub(crate) fn named(&self, spec: &PodSpec) -> Option<BTreeSet<Arc<str>>> {
+        self.hosts.named(spec)
+    }
+
+    /// Those of a kind among some nodes, least room first, as [`Class::with_room`] has all of the kind; in order of their names
+    /// where no pool tells the room.
+    pub(crate) fn in_order(
+        &self,
+        names: BTreeSet<Arc<str>>,
+        class: usize,
+        pool: Option<usize>,
+    ) -> Vec<Arc<str>> {
+        let Some(policy) = self.class(class).map(|class| &class.device_policy.device) else {
+            return Vec::new();
+        };
+        let room = |entry: &NodeEntry| pool.map(|pool| entry_room(entry, pool, policy));
+        let of_kind = names.into_iter().filter_map(|name| {
+            let entry = self.get(&name).filter(|entry| entry.class == class)?;
+            Some((room(entry), name))
+        });
+        let ordered: BTreeSet<(Option<Share>, Arc<str>)> = of_kind.collect();
+        ordered.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// Puts a node in, empty; the caller accounts its holders again.
     pub(crate) fn set(&mut self, node: GpuNode, policies: &PolicySet) {
         let name: Arc<str> = Arc::from(node.name());
         self.remove(&name);
+        self.hosts.add(&name, &node);
+        if !node.notes.is_empty() {
+            self.noted.insert(name.clone());
+        }
         let class = self.class_of(&node, policies);
         let loads = vec![Load::default(); node.pools.len()];
         let entry = NodeEntry {
@@ -129,7 +180,9 @@ impl Nodes {
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<NodeEntry> {
-        let entry = self.entries.remove(name)?;
+        let (key, entry) = self.entries.remove_entry(name)?;
+        self.hosts.remove(&key, &entry.node);
+        self.noted.remove(name);
         if let Some(class) = self.classes.get_mut(entry.class) {
             class.members.remove(name);
             class.common.remove(&entry.node);

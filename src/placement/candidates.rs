@@ -59,12 +59,25 @@ impl Fit<'_> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has held a node against a pod.
+#[cfg(test)]
+pub(crate) fn asked() -> usize {
+    ASKED.get()
+}
+
 /// Whether `node` can take a pod of `spec`.
 ///
 /// A pod that names its node skips the scheduler: cordon and `NoSchedule` taints do not hold it back, but its node
 /// selector, its affinity and `NoExecute` taints do, as the kubelet checks them.
 #[must_use]
 pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
+    #[cfg(test)]
+    ASKED.with(|asked| asked.set(asked.get() + 1));
     let named = spec.node_name.as_deref().filter(|name| !name.is_empty());
     if let Some(name) = named
         && name != node.name()

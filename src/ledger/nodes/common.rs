@@ -75,7 +75,15 @@ impl Common {
         by_selector && by_affinity && !self.taints.iter().any(is_held_off)
     }
 
-    fn having(&self, key: &str, value: &str) -> usize {
+    /// The values of a label, if every member has it.
+    pub(super) fn values_on_all(&self, label: &str) -> Option<impl ExactSizeIterator<Item = &str>> {
+        let of_label = self.labels.get(label)?;
+        let having: usize = of_label.values().sum();
+        (having == self.members).then(|| of_label.keys().map(AsRef::as_ref))
+    }
+
+    /// How many members have a label with this value.
+    pub(super) fn having(&self, key: &str, value: &str) -> usize {
         let of_key = self.labels.get(key);
         of_key.and_then(|of_key| of_key.get(value)).copied().unwrap_or(0)
     }

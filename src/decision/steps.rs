@@ -14,8 +14,8 @@ use crate::placement::candidates::asked;
 use crate::policy::{MissingFacts, PolicySet};
 use crate::workload::Workload;
 
-/// Nodes of the small cluster; the large one has twenty times as many.
-const FEW: usize = 24;
+/// Nodes of the small cluster, more of each kind than a joint search looks at; the large one has eight times as many.
+const FEW: usize = 120;
 
 /// Every second node shares its GPU, the others give eight whole ones. One slot of each is taken.
 fn cluster(nodes: usize) -> Ledger {
@@ -144,7 +144,7 @@ fn nodes_are_not_held_against_a_pod_one_by_one() {
         ),
     ];
     let mut small = cluster(FEW);
-    let mut large = cluster(20 * FEW);
+    let mut large = cluster(8 * FEW);
     for (name, fraction, rest) in pods {
         let pod = pod(&name.replace([' ', ','], "-"), fraction, &rest);
         let (of_small, admitted) = steps(&mut small, &pod);

@@ -310,7 +310,8 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
     let mut after = load.clone();
     after.add(standing);
     let is_anywhere = standing.anywhere().next().is_some();
-    let is_everywhere = !standing.everywhere.is_empty();
+    // What takes no slot is kept off no device by a lack of them.
+    let is_everywhere = !standing.everywhere.is_empty() || is_anywhere && standing.slots == 0;
     let full: Vec<&Arc<str>> = load
         .devices(pool, policy)
         .filter(|device| device.free == 0)

@@ -167,6 +167,16 @@ impl<'a> Overlay<'a> {
         all
     }
 
+    /// Whether more may meet on a device of the node than its budget.
+    pub(crate) fn is_over(&self, name: &str, entry: &NodeEntry) -> bool {
+        let Some(class) = self.ledger.nodes.class(entry.class) else {
+            return false;
+        };
+        let policy = &class.device_policy.device;
+        let mut pools = entry.node.pools.iter().zip(self.loads(name, entry));
+        pools.any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
+    }
+
     /// Slots of the pool that are taken.
     pub(crate) fn slots_taken(&self, name: &str, entry: &NodeEntry, pool: usize) -> u32 {
         self.loads(name, entry).get(pool).map_or(0, |load| load.slots)
@@ -242,6 +252,7 @@ impl<'a> Overlay<'a> {
         spec: &'b PodSpec,
     ) -> impl Iterator<Item = (Arc<str>, bool)> + 'b {
         let class = self.ledger.nodes.class(class_index);
+        let class = class.filter(|class| class.may_suit(spec));
         let named = self.ledger.nodes.named(spec);
         let is_named = named.is_some();
         let fitting = move |name: Arc<str>| {

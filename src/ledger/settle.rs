@@ -119,8 +119,12 @@ impl Ledger {
         // Those that have no place come before those that are accounted somewhere.
         self.fill(node);
         self.bring_back(node);
-        let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
+        let name: Arc<str> = Arc::from(node);
         while self.is_over(node) {
+            // Who comes to a node that is above its budget would be the next to leave it: nodes could pass each other a pod
+            // for ever. So each move takes one off such a node, and there is an end.
+            let mut skip = self.crowded.clone();
+            skip.insert(name.clone());
             let mut candidates: Vec<&Holder> = self
                 .nodes
                 .get(node)
@@ -133,11 +137,11 @@ impl Ledger {
             candidates.sort_by_key(|holder| (holder.node.as_deref() == Some(node), Reverse(holder.order)));
             let found = candidates.into_iter().find_map(|holder| {
                 let ask = Ask::of(self, holder)?;
-                let place = Overlay::new(self).find(&ask, &here)?;
+                let place = Overlay::new(self).find(&ask, &skip)?;
                 Some((holder.uid.clone(), place))
             });
             let Some((uid, place)) = found else {
-                self.crowded.insert(Arc::from(node));
+                self.crowded.insert(name);
                 return;
             };
             self.account(&uid, &place);
@@ -161,7 +165,10 @@ impl Ledger {
                 continue;
             };
             let standings = self.standings_on(holder, class, node);
-            if Overlay::new(self).fits(node, entry, &standings).memory {
+            // It must be able to stay: where the node is above its budget through others, it would have to move away again.
+            let mut overlay = Overlay::new(self);
+            overlay.add(node, &standings);
+            if !overlay.is_over(node, entry) {
                 self.account(&uid, node);
             }
         }
@@ -171,16 +178,7 @@ impl Ledger {
         let Some(entry) = self.nodes.get(node) else {
             return false;
         };
-        let Some(class) = self.nodes.class(entry.class) else {
-            return false;
-        };
-        let policy = &class.device_policy.device;
-        entry
-            .node
-            .pools
-            .iter()
-            .zip(&entry.loads)
-            .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
+        Overlay::new(self).is_over(node, entry)
     }
 }
 

@@ -87,7 +87,7 @@ impl<'a> Survey<'a> {
             asked: BTreeMap::new(),
             not_offered: None,
         };
-        let named = ledger.nodes.named(spec);
+        let only = ledger.nodes.named(spec);
         let mut offered = false;
         for (index, class) in ledger.nodes.classes() {
             if demand
@@ -112,7 +112,7 @@ impl<'a> Survey<'a> {
                 continue;
             }
             survey.large_enough = true;
-            let names = matching(ledger, (index, class), spec, named.as_ref());
+            let names = matching(ledger, (index, class), spec, only.as_ref());
             if names.is_empty() {
                 continue;
             }

@@ -133,13 +133,13 @@ mod tests {
         ];
         for (spec, wanted) in cases {
             let read: PodSpec = serde_json::from_value(spec.clone()).unwrap();
-            let named = hosts.named(&read);
-            let names = named
+            let only = hosts.named(&read);
+            let told = only
                 .as_ref()
                 .map(|named| named.iter().map(AsRef::as_ref).collect::<Vec<&str>>());
-            assert_eq!(names, wanted, "{spec}");
+            assert_eq!(told, wanted, "{spec}");
             for node in &nodes {
-                let is_left_out = named.as_ref().is_some_and(|named| !named.contains(node.name()));
+                let is_left_out = only.as_ref().is_some_and(|named| !named.contains(node.name()));
                 assert!(
                     !is_left_out || !node_matches(&read, node).is_possible(),
                     "{spec} {}",

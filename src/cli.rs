@@ -13,6 +13,7 @@ mod advise;
 mod args;
 mod certs;
 mod check;
+mod crds;
 mod explain;
 mod fit;
 mod input;
@@ -23,6 +24,7 @@ mod policies;
 mod serve;
 mod state;
 mod top;
+mod uninstall;
 mod webhook_config;
 
 /// Why a command could not do its work: one line for each thing that is wrong.
@@ -87,6 +89,8 @@ pub fn run() -> ExitCode {
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),
         args::Command::Model(args) => model::run(&args).map(|()| Outcome::Passed),
+        args::Command::Crds(args) => crds::run(&args).map(|()| Outcome::Passed),
+        args::Command::UninstallNodeResources(args) => uninstall::run(&args).map(|()| Outcome::Passed),
         args::Command::WebhookConfig(args) => webhook_config::run(&args).map(|()| Outcome::Passed),
     };
     match result {

@@ -5,11 +5,15 @@
 //! ConfigMaps of the device plugin that policies name --LIST, WATCH--> nodes read again
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
+//! records that replicas share --LIST, WATCH--> watch -> fold -> ledger; a new one <--PUT--- store
+//! Lease --GET, PUT--> leader: which replica does what one is to do
 //! ledger --over budget--> Event on the node
+//! ledger --number of each node--> advertise --PATCH--> status of the node (the leader alone)
 //! ```
 //!
 //! Objects are decoded into the narrow types of [`crate::workload::pod`], folded at once, and not kept.
 
+pub mod advertise;
 mod backoff;
 mod causes;
 mod config_maps;
@@ -17,7 +21,9 @@ mod connect;
 mod facts;
 mod fold;
 mod freshness;
+mod gpu_ledgers;
 mod housekeeping;
+mod leader;
 mod lookup;
 mod metrics;
 mod over_budget;
@@ -38,12 +44,15 @@ use crate::ledger::Moment;
 pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
+pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
+pub use leader::{Appointment, Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
 pub use timing::Timing;
 
+use advertise::Advertiser;
 use config_maps::FollowedConfigMaps;
-use fold::{NamespaceFold, NodeFold, PodFold, Resource, ResourceFold};
+use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
 
@@ -70,6 +79,9 @@ pub struct Cluster<F> {
     freshness: Arc<Freshness>,
     look_ups: LookUps,
     metrics: Metrics,
+    /// Whether replicas share their records.
+    shares_records: bool,
+    leader: Leadership,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -84,6 +96,7 @@ impl<F: Facts> Cluster<F> {
         let metrics = Metrics::default();
         let look_ups = LookUps::new(client.clone(), timing.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::default());
+        freshness.does_without(Watched::GpuLedgers);
         Self {
             client,
             facts,
@@ -93,7 +106,24 @@ impl<F: Facts> Cluster<F> {
             freshness,
             look_ups,
             metrics,
+            shares_records: false,
+            leader: Leadership::alone(),
         }
+    }
+
+    /// Writes to nodes only while this replica leads; without this it always does.
+    #[must_use]
+    pub fn led_by(mut self, leader: Leadership) -> Self {
+        self.leader = leader;
+        self
+    }
+
+    /// Follows the records that replicas share, too, and waits for their list; gives what reads and writes them.
+    pub fn share_records(&mut self) -> KubernetesStore {
+        self.shares_records = true;
+        self.freshness.needs(Watched::GpuLedgers);
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        KubernetesStore::new(client, metrics, self.timing.record)
     }
 
     /// The look-ups that a review needs. They work at once, before the watches are complete.
@@ -128,67 +158,97 @@ impl<F: Facts> Cluster<F> {
 
     /// Follows the cluster until the future is dropped. Returns only when one of its tasks broke down.
     pub async fn run(self) -> Stopped {
-        let mut tasks = JoinSet::new();
-        let mut names = Vec::new();
-        let mut start = |tasks: &mut JoinSet<()>, name: &'static str, task: Task| {
-            names.push((tasks.spawn(task).id(), name));
-        };
+        let mut started: Vec<(&'static str, Task)> = vec![
+            ("watches namespaces", self.namespaces()),
+            ("watches nodes", self.nodes()),
+            ("watches pods", self.pods()),
+            (
+                "watches ResourceSlices",
+                self.resources::<ResourceSlice>(Watched::ResourceSlices),
+            ),
+            (
+                "watches DeviceClasses",
+                self.resources::<DeviceClass>(Watched::DeviceClasses),
+            ),
+            (
+                "watches ResourceClaims",
+                self.resources::<ResourceClaim>(Watched::ResourceClaims),
+            ),
+            (
+                "watches ResourceClaimTemplates",
+                self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates),
+            ),
+            ("watches the device plugin's ConfigMaps", self.config_maps()),
+            ("ends old reservations", self.housekeeping()),
+            ("advertises memory on nodes", self.advertiser()),
+        ];
+        if self.shares_records {
+            started.push(("watches GpuLedgers", self.records()));
+        }
+        first_to_end(started).await
+    }
 
-        let namespaces = self.follower(Watched::Namespaces);
-        let mut namespace_fold = NamespaceFold::new(Arc::clone(&self.facts), self.look_ups.namespaces());
-        start(
-            &mut tasks,
-            "watches namespaces",
-            Box::pin(async move { namespaces.follow(&mut namespace_fold).await }),
-        );
+    fn namespaces(&self) -> Task {
+        let follower = self.follower(Watched::Namespaces);
+        let mut fold = NamespaceFold::new(Arc::clone(&self.facts), self.look_ups.namespaces());
+        Box::pin(async move { follower.follow(&mut fold).await })
+    }
 
-        let nodes = self.follower(Watched::Nodes);
-        let mut node_fold = NodeFold::new(Arc::clone(&self.facts), Arc::clone(&self.reader));
-        start(
-            &mut tasks,
-            "watches nodes",
-            Box::pin(async move { nodes.follow(&mut node_fold).await }),
-        );
+    fn nodes(&self) -> Task {
+        let follower = self.follower(Watched::Nodes);
+        let mut fold = NodeFold::new(Arc::clone(&self.facts), Arc::clone(&self.reader));
+        Box::pin(async move { follower.follow(&mut fold).await })
+    }
 
-        let pods = self.follower(Watched::Pods);
+    fn pods(&self) -> Task {
+        let follower = self.follower(Watched::Pods);
         let freshness = Arc::clone(&self.freshness);
-        let mut pod_fold = PodFold::new(
+        let mut fold = PodFold::new(
             Arc::clone(&self.facts),
             Arc::clone(&self.reader),
             self.look_ups.in_background(),
             self.metrics.clone(),
             self.timing.clone(),
         );
-        start(
-            &mut tasks,
-            "watches pods",
-            Box::pin(async move {
-                // Whether a pod's ConfigMaps may be read can depend on the labels of its namespace.
-                // A pod that is not bound yet finds its tentative place among the nodes that are known.
-                freshness.wait_for(&[Watched::Namespaces, Watched::Nodes]).await;
-                pods.follow(&mut pod_fold).await;
-            }),
+        Box::pin(async move {
+            // Whether a pod's ConfigMaps may be read can depend on the labels of its namespace.
+            // A pod that is not bound yet finds its tentative place among the nodes that are known.
+            // One that the scheduler put elsewhere than it was admitted for is counted by both, so the records
+            // come first.
+            freshness
+                .wait_for(&[Watched::Namespaces, Watched::Nodes, Watched::GpuLedgers])
+                .await;
+            follower.follow(&mut fold).await;
+        })
+    }
+
+    fn records(&self) -> Task {
+        let follower = self.follower(Watched::GpuLedgers);
+        let freshness = Arc::clone(&self.freshness);
+        let mut fold = RecordFold::new(
+            Arc::clone(&self.facts),
+            Arc::clone(&self.clock),
+            self.timing.batch,
         );
+        Box::pin(async move {
+            // A pod of a record that is not seen yet stands on a node that is known by then.
+            freshness.wait_for(&[Watched::Nodes]).await;
+            follower.follow(&mut fold).await;
+        })
+    }
 
-        let slices = self.resources::<ResourceSlice>(Watched::ResourceSlices);
-        start(&mut tasks, "watches ResourceSlices", slices);
-        let classes = self.resources::<DeviceClass>(Watched::DeviceClasses);
-        start(&mut tasks, "watches DeviceClasses", classes);
-        let claims = self.resources::<ResourceClaim>(Watched::ResourceClaims);
-        start(&mut tasks, "watches ResourceClaims", claims);
-        let templates = self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates);
-        start(&mut tasks, "watches ResourceClaimTemplates", templates);
-
-        let config_maps = FollowedConfigMaps {
+    fn config_maps(&self) -> Task {
+        let followed = FollowedConfigMaps {
             client: self.client.clone(),
             reader: Arc::clone(&self.reader),
             freshness: Arc::clone(&self.freshness),
             metrics: self.metrics.clone(),
             timing: self.timing.clone(),
         };
-        let task = Box::pin(config_maps.run());
-        start(&mut tasks, "watches the device plugin's ConfigMaps", task);
+        Box::pin(followed.run())
+    }
 
+    fn housekeeping(&self) -> Task {
         let housekeeping = Housekeeping {
             client: self.client.clone(),
             facts: Arc::clone(&self.facts),
@@ -198,19 +258,19 @@ impl<F: Facts> Cluster<F> {
             metrics: self.metrics.clone(),
             timing: self.timing.clone(),
         };
-        start(&mut tasks, "ends old reservations", Box::pin(housekeeping.run()));
+        Box::pin(housekeeping.run())
+    }
 
-        let ended = tasks.join_next_with_id().await;
-        let (id, reason) = match ended {
-            Some(Ok((id, ()))) => (Some(id), "it returned".to_owned()),
-            Some(Err(error)) => (Some(error.id()), error.to_string()),
-            None => (None, "nothing was started".to_owned()),
+    fn advertiser(&self) -> Task {
+        let advertiser = Advertiser {
+            client: self.client.clone(),
+            facts: Arc::clone(&self.facts),
+            freshness: Arc::clone(&self.freshness),
+            leader: self.leader.clone(),
+            metrics: self.metrics.clone(),
+            timing: self.timing.clone(),
         };
-        let task = names
-            .iter()
-            .find(|(known, _)| Some(*known) == id)
-            .map_or("runs", |(_, name)| name);
-        Stopped { task, reason }
+        Box::pin(advertiser.run())
     }
 
     fn follower(&self, watched: Watched) -> Follower {
@@ -235,6 +295,25 @@ impl<F: Facts> Cluster<F> {
 }
 
 type Task = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Runs the named tasks together, and tells of the first that ends: none is meant to.
+async fn first_to_end(started: Vec<(&'static str, Task)>) -> Stopped {
+    let mut tasks = JoinSet::new();
+    let names: Vec<_> = started
+        .into_iter()
+        .map(|(name, task)| (tasks.spawn(task).id(), name))
+        .collect();
+    let (id, reason) = match tasks.join_next_with_id().await {
+        Some(Ok((id, ()))) => (Some(id), "it returned".to_owned()),
+        Some(Err(error)) => (Some(error.id()), error.to_string()),
+        None => (None, "nothing was started".to_owned()),
+    };
+    let task = names
+        .iter()
+        .find(|(known, _)| Some(*known) == id)
+        .map_or("runs", |(_, name)| name);
+    Stopped { task, reason }
+}
 
 /// Locks the facts. A panic elsewhere under the lock leaves them as consistent as each single call is.
 fn lock<F>(facts: &Mutex<F>) -> MutexGuard<'_, F> {

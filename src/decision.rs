@@ -11,29 +11,36 @@ use crate::demand::{Amount, Demand, Part};
 use crate::engine::Sources;
 use crate::finding::{Code, FieldPath, Finding};
 use crate::ledger::Ledger;
-use crate::policy::{Enforcement, PolicySet};
+use crate::policy::PolicySet;
 use crate::workload::pod::Affinity;
 use crate::workload::{Malformed, Workload, WorkloadKind};
 
 mod access;
+mod autoscaler;
 mod budget;
 mod claims;
 mod clients;
 mod configuration;
+mod counted;
 mod fixes;
 mod made;
 mod mutation;
 mod pod;
+mod preemption;
 #[cfg(test)]
 mod steps;
 mod survey;
+mod unmodelled;
+mod unrecorded;
 mod verdict;
 mod whole_device;
 mod workload;
 
 use made::{Made, MadeBefore};
 
+pub use autoscaler::{AutoscalerQuestion, judge_autoscaler};
 pub use configuration::{ConfigurationQuestion, Surroundings, judge_configuration};
+pub use unrecorded::unrecorded;
 pub use verdict::{PlacementRow, Verdict};
 
 /// What the API server is doing to the object.
@@ -89,20 +96,6 @@ impl Prepared {
     #[must_use]
     pub fn question(&self) -> &Question {
         &self.question
-    }
-}
-
-/// What an admission promises at each level of enforcement.
-const fn promise(level: Enforcement) -> &'static str {
-    match level {
-        Enforcement::Admission => {
-            "enforcement admission: all admitted pods can be placed together; kube-scheduler is not bound to that \
-             placement"
-        }
-        Enforcement::Counted | Enforcement::Binding | Enforcement::Gated => {
-            "enforcement acts as admission in this release: all admitted pods can be placed together; kube-scheduler \
-             is not bound to that placement"
-        }
     }
 }
 
@@ -184,7 +177,10 @@ fn mutation_of(prepared: &Prepared, ledger: &Ledger) -> Option<mutation::Mutatio
     if !is_created_pod(question) {
         return None;
     }
-    let demand = prepared.demand.as_ref().ok().filter(|demand| demand.asks())?;
+    let demand = prepared.demand.as_ref().ok()?;
+    if !demand.asks() {
+        return mutation::without_slots(question, demand, ledger);
+    }
     mutation::of(question, &question.workload, demand, ledger)
 }
 
@@ -329,16 +325,23 @@ fn judge_without_slots(
 /// An object that asks for no slot: ours only where it has a resource name that is nearly one (VG108).
 fn without_slots(prepared: &Prepared, demand: &Demand, ledger: &Ledger) -> Verdict {
     let old = prepared.old_demand.as_ref();
-    if demand.findings.is_empty() || old.is_some_and(|old| old.findings == demand.findings) {
-        return Verdict::not_ours();
-    }
     let question = &prepared.question;
     let workload = &question.workload;
     let labels = &workload.pod.metadata.labels;
+    let is_new_pod = workload.kind == WorkloadKind::Pod && question.operation == Operation::Create;
+    let carries = is_new_pod && !demand.carried.is_empty();
+    if !carries && (demand.findings.is_empty() || old.is_some_and(|old| old.findings == demand.findings)) {
+        return Verdict::not_ours();
+    }
     let policy = ledger
         .policies()
         .for_pod(&question.namespace_labels, labels, None);
     let mut verdict = Verdict::of(&policy);
+    if carries {
+        verdict
+            .findings
+            .extend(counted::without_slots(question, demand, &policy));
+    }
     verdict.findings.extend(demand.findings.iter().map(|finding| {
         let finding = under(&policy, finding.clone());
         Finding {

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::counted::Carried;
 use crate::device::{Pool, Sharing};
 use crate::dra::resolve::Source;
 use crate::engine::{
@@ -14,7 +15,7 @@ use crate::engine::{
 };
 use crate::finding::{Code, FieldPath, Finding, short};
 use crate::policy::PolicySet;
-use crate::units::{Fraction, Mib};
+use crate::units::{Fraction, Mib, Share};
 use crate::workload::pod::Pod;
 use crate::workload::{Malformed, slots};
 
@@ -190,6 +191,8 @@ pub struct Demand {
     pub access: Vec<Access>,
     /// One entry for each container that uses dynamic resource claims.
     pub uses: Vec<Use>,
+    /// What its containers carry of the resource by which kube-scheduler counts memory, in the order of the pod.
+    pub carried: Vec<Carried>,
     /// What to tell about the invocations by themselves.
     pub findings: Vec<Finding>,
     /// Whether every container that asks for a slot is a known agent (VG210): such a pod is counted and never held up.
@@ -246,6 +249,7 @@ impl Demand {
         let bounded = |placed| other_systems::bounds(pod, placed, trusted, &given);
         let without_asking = |placed| unasked.read(placed).filter(|_| !bounded(placed));
         for placed in engine::containers(pod) {
+            demand.carried.extend(Carried::of(placed));
             if loads {
                 demand.findings.extend(resources::findings(placed));
                 demand.findings.extend(plugin_daemon::findings(placed));
@@ -371,6 +375,24 @@ impl Demand {
     #[must_use]
     pub fn may_get_devices(&self) -> bool {
         !self.claims.is_empty() || !self.uses.is_empty()
+    }
+
+    /// What containers carry, by their pointer, where one claim stands for all of it.
+    pub(crate) fn carried_by_claim(&self) -> BTreeMap<&str, Share> {
+        let mut claims: BTreeMap<&str, u32> = BTreeMap::new();
+        if self.carried.is_empty() {
+            return BTreeMap::new();
+        }
+        for claim in self.claims.iter().filter(|claim| claim.slots > 0) {
+            *claims.entry(&claim.pointer).or_default() += 1;
+        }
+        let single = self
+            .carried
+            .iter()
+            .filter(|one| claims.get(one.pointer.as_str()) == Some(&1));
+        single
+            .filter_map(|one| Some((one.pointer.as_str(), one.share?)))
+            .collect()
     }
 
     /// The resources that the pod asks for, each once.

@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 use std::sync::Arc;
 
-use crate::units::Mib;
-use crate::workload::pod::{Metadata, Taint};
+use crate::units::{Mib, Share};
+use crate::workload::pod::Taint;
 
 pub mod catalogue;
 pub mod config;
@@ -114,8 +114,8 @@ pub struct FactNote {
 /// A node with its GPU pools. A node without any NVIDIA resource has none and is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuNode {
-    /// Name and identity (all else is dropped).
-    pub metadata: Metadata,
+    /// Which node it is.
+    pub metadata: Identity,
     /// Labels.
     pub labels: Labels,
     /// Taints.
@@ -128,6 +128,35 @@ pub struct GpuNode {
     pub pools: Vec<Pool>,
     /// What is missing or contradictory.
     pub notes: Vec<FactNote>,
+    /// What its status says of [`RESOURCE`](crate::counted::RESOURCE).
+    pub advertised: Advertised,
+}
+
+/// Which node it is; all else of its metadata is dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+}
+
+/// What a node's status says of the resource by which kube-scheduler counts memory. A number that cannot be read is the
+/// largest one, so that it differs from any that is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Advertised {
+    /// Under `capacity`.
+    pub capacity: Option<Share>,
+    /// Under `allocatable`, which kube-scheduler reads.
+    pub allocatable: Option<Share>,
+}
+
+impl Advertised {
+    /// Whether anything is said.
+    #[must_use]
+    pub const fn is_any(self) -> bool {
+        self.capacity.is_some() || self.allocatable.is_some()
+    }
 }
 
 impl GpuNode {

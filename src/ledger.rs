@@ -12,25 +12,32 @@ use crate::device::GpuNode;
 use crate::dra::{Dra, Key};
 use crate::engine::{NoSources, Sources};
 use crate::policy::{Evidence, PolicySet};
-use crate::workload::pod::Pod;
+use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
 
+pub mod advertised;
 pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
 pub mod devices;
+mod history;
 mod holder;
 pub(crate) mod nodes;
 mod observed;
+mod records;
 mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
 mod settle;
 mod shared;
+mod totals;
 
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
+pub use records::{Awaited, Draft, Extent, Next};
+use records::{Records, Waits};
 pub use reservation::{Reservation, Stale};
+pub use totals::Totals;
 
 /// Milliseconds of a clock that only goes forward, told by the caller.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -58,7 +65,9 @@ pub struct Ledger {
     tentative: BTreeSet<Arc<str>>,
     /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
     crowded: BTreeSet<Arc<str>>,
-    /// Nodes on which something became free while pods wait in `unplaced`.
+    /// Bound pods that are counted on another node than their own, which had no room.
+    away: BTreeSet<Arc<str>>,
+    /// Nodes on which something became free while pods wait for that: in `unplaced`, `crowded` or `away`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
     /// Dynamic resource allocation.
@@ -69,7 +78,17 @@ pub struct Ledger {
     bare: BTreeMap<Arc<str>, GpuNode>,
     /// What they have in common.
     shared: shared::Shared,
+    /// What the records of nodes say, which all replicas read and write.
+    records: Records,
+    /// Reservations of this process that wait for their record.
+    awaiting: BTreeMap<Arc<str>, Waits>,
+    /// Unbound pods that are counted on another node than the one whose record holds them.
+    strayed: BTreeSet<Arc<str>>,
+    /// The demand of a pod of which only its record tells.
+    nothing: Arc<Demand>,
     order: u64,
+    /// Whether nodes are taken as advertising the counted resource.
+    assumes_advertised: bool,
 }
 
 impl Ledger {
@@ -88,13 +107,19 @@ impl Ledger {
             unplaced: BTreeSet::new(),
             tentative: BTreeSet::new(),
             crowded: BTreeSet::new(),
+            away: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
             dra: Dra::default(),
             claimants: BTreeMap::new(),
             bare: BTreeMap::new(),
             shared: shared::Shared::default(),
+            records: Records::default(),
+            awaiting: BTreeMap::new(),
+            strayed: BTreeSet::new(),
+            nothing: Arc::default(),
             order: 0,
+            assumes_advertised: false,
         }
     }
 
@@ -124,7 +149,11 @@ impl Ledger {
         self.nodes = Nodes::default();
         self.crowded.clear();
         for node in nodes {
+            let name: Arc<str> = Arc::from(node.name());
             self.nodes.set(node, &self.policies);
+            if self.may_be_uneven(&name) {
+                self.nodes.end_history(&name);
+            }
         }
         let bound: Vec<(Arc<str>, Arc<str>)> = self
             .bound
@@ -193,8 +222,21 @@ impl Ledger {
     fn put_node(&mut self, node: GpuNode) {
         let name: Arc<str> = Arc::from(node.name());
         // A kubelet's heartbeat changes nothing of what is read here.
-        if self.nodes.get(&name).is_some_and(|entry| entry.node == node) {
-            return;
+        if let Some(known) = self.nodes.get(&name).map(|entry| &entry.node) {
+            if *known == node {
+                return;
+            }
+            let advertised = node.advertised;
+            if *known
+                == (GpuNode {
+                    advertised: known.advertised,
+                    ..node.clone()
+                })
+            {
+                // Only our own number changed: nobody stands elsewhere for that.
+                self.nodes.show(&name, advertised);
+                return;
+            }
         }
         let accounted = self
             .nodes
@@ -212,7 +254,14 @@ impl Ledger {
                 guests.push((holder.order, uid));
             }
         }
+        let is_as_before = self
+            .nodes
+            .get(&name)
+            .is_some_and(|entry| entry.node.pools == node.pools);
         self.nodes.set(node, &self.policies);
+        if !is_as_before && self.may_be_uneven(&name) {
+            self.nodes.end_history(&name);
+        }
         for uid in self.bound.get(&name).cloned().unwrap_or_default() {
             // One that is accounted elsewhere, because it found this node full, comes back when there is room.
             if self
@@ -228,6 +277,7 @@ impl Ledger {
         for (_, uid) in guests {
             self.lodge(&uid, Some(&name));
         }
+        self.follow_node(&name);
         self.settle(&name);
         self.freed(&name);
         self.fill_freed();
@@ -257,6 +307,7 @@ impl Ledger {
         for (_, uid) in here {
             self.lodge(&uid, None);
         }
+        self.follow_node(name);
         self.fill_freed();
     }
 
@@ -321,14 +372,22 @@ impl Ledger {
         }
         // Where it was accounted; taking it out forgets that.
         let was = self.holders.get(&uid).and_then(|holder| holder.place.clone());
+        self.records.back(&uid);
         let previous = self.take_out(&uid);
+        // Who was known by a record alone, or known to be gone, stands where the record says.
+        let recorded_at = match &previous {
+            Some(holder) if !holder.foreign => None,
+            _ => self.records.place_of(&uid).cloned(),
+        };
+        let was = was.or_else(|| recorded_at.clone());
         let node: Option<Arc<str>> = pod
             .spec
             .node_name
             .as_deref()
             .filter(|name| !name.is_empty())
             .map(|name| self.shared.text(name));
-        let admitted_here = previous.as_ref().is_some_and(|holder| holder.admitted_here);
+        let admitted_here =
+            recorded_at.is_some() || previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
         let mut recorded = previous.as_ref().and_then(|holder| holder.recorded.clone());
         let mut raise = previous.as_ref().and_then(|holder| holder.raise.clone());
@@ -339,10 +398,17 @@ impl Ledger {
             self.raised.insert(uid.clone());
         }
         let made = holder::made(pod);
-        let claims = holder::claims(&demand, &made);
+        let granted = holder::granted(pod, &demand);
+        let claims = holder::claims(&demand, &made, &granted);
         let mut observed = observed::read(pod);
         let given = other_systems::given(pod, other_systems::trusted(pod, labels, &self.policies));
         observed.extend(observed::of_others(&demand, &given));
+        let constraints = match &node {
+            Some(_) if self.records.is_shared() && !admitted_here => {
+                Some(self.could_go(pod, previous.as_ref()))
+            }
+            _ => may_go(pod, node.as_ref(), recorded_at.as_ref(), previous.as_ref()),
+        };
         let holder = Holder {
             uid: uid.clone(),
             namespace: self.shared.text(&pod.metadata.namespace),
@@ -354,41 +420,31 @@ impl Ledger {
             demand,
             recorded,
             raise,
-            // Once bound, the pod's own nodeName says where it went, not where it could have gone.
-            constraints: match (&node, admitted_here) {
-                (None, _) => Some(constraints(pod)),
-                (Some(_), true) => previous.as_ref().and_then(|holder| holder.constraints.clone()),
-                (Some(_), false) => None,
-            },
+            constraints,
             node: node.clone(),
             place: None,
             standings: Vec::new(),
             observed,
             claims,
             made,
+            granted,
             seen: true,
+            foreign: false,
             terminating: pod.metadata.deletion_timestamp.is_some(),
             admitted_here,
             since: previous.as_ref().map_or(Moment(0), |holder| holder.since),
             order: previous.as_ref().map_or(self.order, |holder| holder.order),
+            priority: pod.spec.priority.unwrap_or_default(),
         };
         self.put_in(holder);
+        if let (Some(node), None) = (&node, &previous)
+            && self.may_be_uneven(node)
+        {
+            // When it came, and what was there then, nobody has watched.
+            self.nodes.end_history(node);
+        }
         match (node, was) {
-            (Some(node), Some(was)) if admitted_here => {
-                // Where the scheduler took a node that is full, the pod stays accounted at the place that admission
-                // found: that one is free by construction, so all admitted pods still have one.
-                let place = if self.has_room(&uid, &node) || !self.has_room(&uid, &was) {
-                    node
-                } else {
-                    was
-                };
-                self.account(&uid, &place);
-                self.settle(&place);
-            }
-            (Some(node), _) => {
-                self.account(&uid, &node);
-                self.settle(&node);
-            }
+            (Some(node), was) => self.account_bound(&uid, node, was.filter(|_| admitted_here)),
             (None, was) => {
                 // The place that admission found is kept even where it is crowded by now.
                 match was.filter(|was| self.may_stand(&uid, was)) {
@@ -400,16 +456,62 @@ impl Ledger {
                 }
             }
         }
+        self.lower_what_was_seen(&uid);
         self.fill_freed();
+    }
+
+    /// Where a bound pod could have gone, of which no record tells yet: one may come that has it elsewhere. Pods of one
+    /// controller are alike, and keep that once.
+    fn could_go(&self, pod: &Pod, previous: Option<&Holder>) -> Arc<PodSpec> {
+        if let Some(known) = previous.filter(|holder| holder.node.is_some())
+            && let Some(known) = &known.constraints
+        {
+            return known.clone();
+        }
+        let spec = unbound(pod);
+        let sibling = controller_of(&pod.metadata).and_then(|owner| self.of_controller(&owner.uid).next());
+        let alike = sibling.and_then(|sibling| sibling.constraints.as_ref());
+        alike.filter(|alike| **alike == spec).cloned().unwrap_or(spec)
+    }
+
+    /// Accounts a bound pod that is accounted nowhere. Where the scheduler took a node that is full, it stays at the place
+    /// that admission found: that one is free by construction, so all admitted pods still have one.
+    fn account_bound(&mut self, uid: &Arc<str>, node: Arc<str>, found: Option<Arc<str>>) {
+        let found = found.filter(|found| {
+            !self.has_room(uid, &node) && self.may_stand(uid, found) && self.has_room(uid, found)
+        });
+        let place = found.unwrap_or(node);
+        self.account(uid, &place);
+        self.settle(&place);
     }
 
     /// A pod is gone.
     pub fn remove_pod(&mut self, uid: &str) {
+        self.records.gone(&Arc::from(uid));
         let Some(holder) = self.take_out(uid) else { return };
         if let Some(node) = holder.node {
+            if !self.bound.contains_key(&node) {
+                self.nodes.begin_history(&node);
+            }
             self.settle(&node);
         }
         self.fill_freed();
+    }
+
+    /// Pods may have come and gone unseen: how the slots of several were spread cannot be told.
+    pub fn end_histories(&mut self) {
+        for node in self.bound.keys().cloned().collect::<Vec<_>>() {
+            if self.may_be_uneven(&node) {
+                self.nodes.end_history(&node);
+            }
+        }
+    }
+
+    /// Whether the slots of a node's pods can be on fewer devices than they would be had all come to an empty node: a single
+    /// one is nowhere uneven.
+    fn may_be_uneven(&self, node: &str) -> bool {
+        let claims = self.bound_to(node).flat_map(|holder| &holder.demand.claims);
+        claims.fold(0, |sum: u32, claim| sum.saturating_add(claim.slots)) > 1
     }
 
     /// Holders of one namespace.
@@ -475,21 +577,58 @@ impl Ledger {
 
     /// What a holder takes on the nodes of one kind: the larger of what it was admitted with and what is read now.
     pub(crate) fn standings(&self, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
-        let labels = self.namespace_labels(&holder.namespace);
-        let now = self
-            .weigh(&holder.demand, &labels, &holder.labels, class)
-            .standings;
+        let before = self.standings_before_raise(holder, class);
         let raise = holder.raise.as_ref().map(|(demand, _)| demand);
-        let others = holder.recorded.iter().chain(raise);
-        others
-            .filter(|other| !Arc::ptr_eq(other, &holder.demand))
-            .fold(now, |most, other| {
-                let then = self.weigh(other, &labels, &holder.labels, class).standings;
-                most.into_iter()
-                    .zip(then)
-                    .map(|(most, then)| most.at_least(then))
-                    .collect()
+        let raised = match raise.filter(|demand| !Arc::ptr_eq(demand, &holder.demand)) {
+            Some(demand) => at_least(before, self.weigh_for(demand, holder, class)),
+            None => before,
+        };
+        self.no_less_than_recorded(raised, holder, class, true)
+    }
+
+    /// The same without what an UPDATE that was not seen makes of it.
+    fn standings_before_raise(&self, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
+        if holder.foreign {
+            let nothing = vec![Standing::default(); class.pools.len()];
+            return self.no_less_than_recorded(nothing, holder, class, false);
+        }
+        let now = self.weigh_for(&holder.demand, holder, class);
+        let other = holder.recorded.as_ref();
+        let most = match other.filter(|other| !Arc::ptr_eq(other, &holder.demand)) {
+            Some(other) => at_least(now, self.weigh_for(other, holder, class)),
+            None => now,
+        };
+        self.no_less_than_recorded(most, holder, class, false)
+    }
+
+    fn weigh_for(&self, demand: &Demand, holder: &Holder, class: &nodes::Class) -> Vec<Standing> {
+        let labels = self.namespace_labels(&holder.namespace);
+        self.weigh(demand, &labels, &holder.labels, class).standings
+    }
+
+    /// Standings of a holder on nodes of the kind for which its record was written: no less than that says.
+    fn no_less_than_recorded(
+        &self,
+        now: Vec<Standing>,
+        holder: &Holder,
+        class: &nodes::Class,
+        raised: bool,
+    ) -> Vec<Standing> {
+        let is_of_class = |node: &Arc<str>| {
+            let entry = self.nodes.get(node);
+            entry.is_some_and(|entry| {
+                self.nodes
+                    .class(entry.class)
+                    .is_some_and(|of| std::ptr::eq(of, class))
             })
+        };
+        if !self.records.place_of(&holder.uid).is_some_and(is_of_class) {
+            return now;
+        }
+        match self.records.floor(&holder.uid, &class.pools, &now, raised) {
+            Some(floor) => at_least(now, floor),
+            None => now,
+        }
     }
 
     /// The same on a certain node: with the devices on which the holder was seen, where it runs there.
@@ -558,7 +697,8 @@ impl Ledger {
 
     /// Accounts a holder on a node; nothing where the node is unknown.
     fn account(&mut self, uid: &Arc<str>, node: &str) {
-        let Some(holder) = self.holders.get(uid).filter(|holder| holder.demand.takes_part()) else {
+        let takes_part = |holder: &&Holder| holder.demand.takes_part() || holder.foreign;
+        let Some(holder) = self.holders.get(uid).filter(takes_part) else {
             return;
         };
         let Some(class) = self
@@ -571,12 +711,25 @@ impl Ledger {
         let standings = self.standings_on(holder, class, node);
         self.discharge(uid);
         self.nodes.account(node, uid, &standings);
+        if let Some(holder) = self.holders.get(uid) {
+            // An init container with several slots hands them on to containers that ask for one each.
+            if holder.demand.claims.iter().any(|claim| claim.slots > 1) {
+                self.nodes.end_history(node);
+            }
+            if let Some(elsewhere) = holder.node.as_deref().filter(|bound| *bound != node) {
+                self.nodes.end_history(elsewhere);
+                self.away.insert(uid.clone());
+            }
+        }
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
             if holder.place != holder.node {
                 self.tentative.insert(uid.clone());
+            }
+            if holder.movable() && self.records.place_of(uid).is_some_and(|at| **at != *node) {
+                self.strayed.insert(uid.clone());
             }
         }
         if self.is_over(node) {
@@ -609,10 +762,42 @@ impl Ledger {
         if holder.movable() {
             self.unplaced.insert((holder.order, holder.uid.clone()));
         }
+        self.away.remove(uid);
         self.nodes.discharge(&place, uid, &standings);
         self.freed(&place);
         Some(place)
     }
+}
+
+/// Where a pod could have gone that the scheduler put on a node.
+fn unbound(pod: &Pod) -> Arc<PodSpec> {
+    let mut spec = constraints(pod);
+    Arc::make_mut(&mut spec).node_name = None;
+    spec
+}
+
+/// Where a pod that was seen may stand. Once it is bound, its own nodeName says where it went, not where it could have gone.
+fn may_go(
+    pod: &Pod,
+    node: Option<&Arc<str>>,
+    recorded_at: Option<&Arc<str>>,
+    previous: Option<&Holder>,
+) -> Option<Arc<PodSpec>> {
+    let Some(node) = node else {
+        return Some(constraints(pod));
+    };
+    if recorded_at.is_some_and(|at| at != node) {
+        // It was recorded for another node, so it was the scheduler that chose this one.
+        return Some(unbound(pod));
+    }
+    let admitted = previous.filter(|holder| holder.admitted_here);
+    admitted.and_then(|holder| holder.constraints.clone())
+}
+
+/// Pool by pool the larger of both.
+fn at_least(most: Vec<Standing>, then: Vec<Standing>) -> Vec<Standing> {
+    let both = most.into_iter().zip(then);
+    both.map(|(most, then)| most.at_least(then)).collect()
 }
 
 /// Takes an entry out of a set of a map, and the set with its last entry.

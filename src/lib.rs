@@ -14,6 +14,7 @@ pub mod cli;
 #[cfg(feature = "server")]
 pub mod cluster;
 pub mod configuration;
+pub mod counted;
 pub mod decision;
 pub mod demand;
 pub mod device;

@@ -54,7 +54,7 @@ pub enum Mode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
-    /// kube-scheduler counts `vramgate.io/gpu-ppm` (acts as [`Enforcement::Admission`] until it lands).
+    /// kube-scheduler counts `vramgate.io/gpu-ppm`.
     Counted,
     /// A joint placement exists at CREATE.
     Admission,
@@ -146,10 +146,22 @@ pub enum PerSlot {
 pub enum Evidence {
     /// It is not: a device may hold any of the node's holders.
     Any,
-    /// The device plugin spreads, and the order is known.
+    /// The device plugin spreads: on none can be more than so many.
     Spread,
     /// Seen.
     Observed,
+}
+
+impl Evidence {
+    /// The word that policies and outputs use.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Any => "any",
+            Self::Spread => "spread",
+            Self::Observed => "observed",
+        }
+    }
 }
 
 /// What belongs to a device; read only from policies that match by nodes alone.
@@ -435,6 +447,15 @@ pub enum AllowedProfiles {
 }
 
 impl Policy {
+    /// Whether kube-scheduler counts memory under this policy. A policy that lets pods through above the budget does not
+    /// have them held back by the scheduler either.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.enforcement == Enforcement::Counted
+            && self.mode == Mode::Enforce
+            && self.severity(Code::Vg201) == Severity::Error
+    }
+
     /// The severity of a code under this policy, before its mode.
     #[must_use]
     pub fn severity(&self, code: Code) -> Severity {

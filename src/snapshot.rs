@@ -26,6 +26,9 @@ use crate::workload::template::Bases;
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 mod join;
+mod priority;
+
+use priority::{Priorities, PriorityClass};
 
 /// Pods that a snapshot may hold, those without a GPU included.
 pub const MAX_PODS: usize = 100_000;
@@ -63,6 +66,7 @@ pub struct Snapshot {
     device_classes: BTreeMap<String, DeviceClass>,
     claims: BTreeMap<(String, String), ResourceClaim>,
     claim_templates: BTreeMap<(String, String), ResourceClaimTemplate>,
+    priorities: Priorities,
     bases: Bases,
     pods_seen: usize,
 }
@@ -104,10 +108,13 @@ impl Snapshot {
             (version, kind) if version.starts_with("resource.k8s.io/") => {
                 return self.add_resource(object, kind);
             }
+            ("scheduling.k8s.io/v1", "PriorityClass") => {
+                let class: PriorityClass = decode(object)?;
+                named(object, &class.metadata)?;
+                self.priorities.add(class);
+            }
             // Read by what judges them; here they are known and stand in nobody's way.
-            ("v1", "ResourceQuota")
-            | ("scheduling.k8s.io/v1", "PriorityClass")
-            | ("node.k8s.io/v1", "RuntimeClass") => {}
+            ("v1", "ResourceQuota") | ("node.k8s.io/v1", "RuntimeClass") => {}
             _ => {
                 self.bases.add(&object.value);
                 return Ok(false);
@@ -357,7 +364,14 @@ impl Snapshot {
             .values()
             .filter(|workload| workload.kind == WorkloadKind::Pod)
         {
-            ledger.set_pod(&workload.pod, self);
+            let names_class = workload.pod.spec.priority_class_name.is_some();
+            if names_class && workload.pod.spec.priority.is_none() {
+                let mut filled = workload.pod.clone();
+                self.priorities.fill(&mut filled.spec);
+                ledger.set_pod(&filled, self);
+            } else {
+                ledger.set_pod(&workload.pod, self);
+            }
         }
     }
 

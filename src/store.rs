@@ -4,6 +4,10 @@ use futures::future::BoxFuture;
 
 use crate::record::NodeRecord;
 
+pub mod memory;
+
+pub use memory::MemoryStore;
+
 /// The version of a stored record. Compared for equality only, except by who watches one store.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub String);

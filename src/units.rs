@@ -254,6 +254,17 @@ impl Share {
         Mib(u64::try_from(product).unwrap_or(u64::MAX))
     }
 
+    /// As a number of devices for a graph, which decides nothing.
+    #[must_use]
+    #[allow(
+        clippy::float_arithmetic,
+        clippy::cast_precision_loss,
+        reason = "a point of a graph decides nothing"
+    )]
+    pub fn as_devices(self) -> f64 {
+        self.0 as f64 / PPM as f64
+    }
+
     /// As a decimal with at least `least` places, without needless zeros beyond them.
     #[must_use]
     pub fn decimals(self, least: usize) -> String {

@@ -1,5 +1,6 @@
 //! What an API object asks for: its pod template, how many pods it makes, and the GPU slots of each container.
 
+mod autoscaler;
 mod controller;
 mod custom;
 mod decode;
@@ -12,6 +13,7 @@ pub mod slots;
 pub mod template;
 pub mod text;
 
+pub use autoscaler::{Autoscaler, ScaleTarget};
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};
 pub use custom::CustomKind;
 pub use owner::workload_owner;

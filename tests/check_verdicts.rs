@@ -379,7 +379,15 @@ fn a_pod_is_judged_with_what_the_policy_changes_in_it() {
     for item in &checked.items {
         assert_eq!(item["patches"][0]["path"], "/spec/containers/0/env");
         assert_eq!(item["patches"][0]["value"][0]["value"], "0=16952M");
-        assert_eq!(item["patches"].as_array().map(Vec::len), Some(2));
+        // The record of what was set, and the share that kube-scheduler counts: 0.20 with its overhead is 0.20.
+        assert_eq!(item["patches"].as_array().map(Vec::len), Some(4));
+        for (at, list) in [(2, "limits"), (3, "requests")] {
+            let path = item["patches"][at]["path"].as_str().unwrap();
+            assert!(
+                path.starts_with(&format!("/spec/containers/0/resources/{list}")),
+                "{path}"
+            );
+        }
     }
     // Objects that make pods are judged so and left as they are.
     let checked = check(&mps, &deployment("d", 3, "0.20", 1), &[]);

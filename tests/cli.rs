@@ -128,7 +128,15 @@ fn unusable(args: &[&str], texts: &[&str]) {
 
 #[test]
 fn every_command_has_help_and_the_version_is_printed() {
-    for command in ["serve", "check", "explain", "top", "certs", "webhook-config"] {
+    for command in [
+        "serve",
+        "check",
+        "explain",
+        "top",
+        "certs",
+        "webhook-config",
+        "crds",
+    ] {
         let output = run(&[command, "--help"]);
         assert_eq!(code(&output), 0);
         assert!(stdout(&output).contains("Usage: vramgate"), "{command}");
@@ -456,20 +464,47 @@ fn formats_of_later_releases_are_refused_by_name() {
             stderr(&output)
         );
     }
-    let output = run(&["serve", "--ledger", "cluster"]);
-    assert_eq!(code(&output), 2);
-    assert!(stderr(&output).contains("not in this release") && stderr(&output).contains("memory"));
-    let output = vramgate(&["serve"])
-        .env("VRAMGATE_LEDGER", "cluster")
-        .output()
-        .unwrap();
-    assert_eq!(code(&output), 2);
     for args in [
         ["--listen", "nowhere"],
         ["--reservation-ttl", "65"],
         ["--tls-cert", "x"],
     ] {
         assert_eq!(code(&run(&[&["serve"], &args[..]].concat())), 2, "{args:?}");
+    }
+}
+
+#[test]
+fn a_ledger_in_the_cluster_needs_a_cluster_and_says_what_to_give() {
+    let texts = [
+        "--ledger cluster keeps reservations in a cluster, and there is none here",
+        "give --kubeconfig FILE, run in a pod, or leave --ledger out",
+    ];
+    let listen = ["--listen", "127.0.0.1:0", "--status-listen", "127.0.0.1:0"];
+    let state = ["--cluster-state", &cluster()];
+    for cluster in [&[][..], &state] {
+        unusable(
+            &[&["serve", "--ledger", "cluster"], cluster, &listen].concat(),
+            &texts,
+        );
+        let output = vramgate(&[&["serve"], cluster, &listen].concat())
+            .env("VRAMGATE_LEDGER", "cluster")
+            .output()
+            .unwrap();
+        assert_eq!(code(&output), 2, "{}", stderr(&output));
+        for text in texts {
+            assert!(stderr(&output).contains(text), "{}", stderr(&output));
+        }
+    }
+    // A kind that there is not names those that there are.
+    let unknown = vramgate(&["serve"])
+        .env("VRAMGATE_LEDGER", "disk")
+        .output()
+        .unwrap();
+    for output in [run(&["serve", "--ledger", "disk"]), unknown] {
+        assert_eq!(code(&output), 2);
+        for text in ["disk", "memory", "cluster"] {
+            assert!(stderr(&output).contains(text), "{text}: {}", stderr(&output));
+        }
     }
 }
 
@@ -612,6 +647,30 @@ fn certificates_are_written_once_and_the_registrations_name_them() {
         &["does not exist"],
     );
     assert_eq!(code(&run(&["webhook-config", "--ca", &ca])), 2);
+}
+
+#[test]
+fn crds_prints_the_definition_of_the_ledger() {
+    let text = stdout(&run(&["crds"]));
+    assert!(
+        text.starts_with("apiVersion: apiextensions.k8s.io/v1\n")
+            && text.contains("name: gpuledgers.vramgate.io"),
+        "{text}"
+    );
+    let list: Value = serde_json::from_str(&stdout(&run(&["crds", "-o", "json"]))).unwrap();
+    assert_eq!(list["items"][0]["metadata"]["name"], "gpuledgers.vramgate.io");
+    assert_eq!(list["items"][0]["spec"]["scope"], "Cluster");
+    unusable(
+        &[
+            "serve",
+            "--ledger",
+            "cluster",
+            "--cluster-state",
+            "examples/cluster.yaml",
+        ],
+        &["--ledger cluster", "--kubeconfig"],
+    );
+    assert_eq!(code(&run(&["serve", "--ledger", "shared"])), 2);
 }
 
 #[test]

@@ -11,6 +11,7 @@
 #![allow(missing_docs, reason = "a test is no library")]
 
 #[path = "cluster_watch/api_server.rs"]
+#[allow(dead_code, reason = "some of it is for tests/gpu_ledgers.rs")]
 mod api_server;
 #[path = "cluster_watch/recorder.rs"]
 mod recorder;
@@ -21,8 +22,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use vramgate::cluster::{
-    Cluster, ConnectError, Freshness, LookUpError, LookUps, Metrics, OverBudget, Reader, Refresh, Timing,
-    Watched, connect,
+    Appointment, Cluster, ConnectError, Freshness, Leadership, LookUpError, LookUps, Metrics, OverBudget,
+    Reader, Refresh, Timing, Watched, connect,
 };
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::{Moment, Stale};
@@ -41,6 +42,8 @@ fn timing() -> Timing {
         silence: Duration::from_secs(20),
         page: 3,
         housekeeping: Duration::from_millis(20),
+        advertise: Duration::from_millis(10),
+        advertise_again: Duration::from_millis(500),
         reservation_ttl: Duration::from_secs(65),
         housekeeping_timeout: Duration::from_millis(200),
         listing_look_up: Duration::from_millis(300),
@@ -67,14 +70,14 @@ impl Drop for Running {
 
 impl Running {
     async fn start(api: ApiServer, timing: Timing) -> Self {
-        Self::start_with(api, timing, Arc::new(ByLabel)).await
+        Self::start_with(api, timing, Arc::new(ByLabel), Leadership::alone()).await
     }
 
-    async fn start_with(api: ApiServer, timing: Timing, reader: Arc<dyn Reader>) -> Self {
+    async fn start_with(api: ApiServer, timing: Timing, reader: Arc<dyn Reader>, leader: Leadership) -> Self {
         let facts = Arc::new(Mutex::new(Recorder::default()));
-        let client = client(&api).await;
+        let client = api.client().await;
         let clock = Arc::new(|| Moment(1_000_000));
-        let cluster = Cluster::new(client, Arc::clone(&facts), reader, clock, timing);
+        let cluster = Cluster::new(client, Arc::clone(&facts), reader, clock, timing).led_by(leader);
         let (freshness, look_ups) = (cluster.freshness(), cluster.look_ups());
         let (refresh, metrics) = (cluster.refresh(), cluster.metrics());
         let task = tokio::spawn(async move {
@@ -154,19 +157,6 @@ async fn until(what: &str, mut is: impl FnMut() -> bool, now: impl Fn() -> Strin
         );
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-}
-
-async fn client(api: &ApiServer) -> kube::Client {
-    let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "it",
-        "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
-        "clusters": [{"name": "it", "cluster": {"server": api.url()}}],
-        "users": [{"name": "it", "user": {}}]});
-    let port = api.url().rsplit(':').next().unwrap().to_owned();
-    let path = std::env::temp_dir().join(format!("vramgate-watch-test-{}-{port}", std::process::id()));
-    std::fs::write(&path, text.to_string()).unwrap();
-    let client = connect(Some(&path)).await.unwrap();
-    std::fs::remove_file(path).unwrap();
-    client
 }
 
 fn gpu_pod(name: &str) -> Value {
@@ -653,7 +643,13 @@ async fn config_maps_beside_which_nodes_are_read_are_followed_and_nodes_read_aga
     let api = ApiServer::start().await;
     api.set("nodes", node("n1", 1));
     let reader = Arc::new(Beside::default());
-    let running = Running::start_with(api, timing(), Arc::clone(&reader) as Arc<dyn Reader>).await;
+    let running = Running::start_with(
+        api,
+        timing(),
+        Arc::clone(&reader) as Arc<dyn Reader>,
+        Leadership::alone(),
+    )
+    .await;
     running.until_ready().await;
     // Nobody names one: none is asked for.
     assert_eq!(running.api.requests("LIST configmaps"), 0);
@@ -720,7 +716,13 @@ async fn a_role_that_lets_nobody_watch_config_maps_holds_nothing_up() {
         name: "plugin".to_owned(),
     };
     reader.named.lock().unwrap().insert(name);
-    let running = Running::start_with(api, timing(), Arc::clone(&reader) as Arc<dyn Reader>).await;
+    let running = Running::start_with(
+        api,
+        timing(),
+        Arc::clone(&reader) as Arc<dyn Reader>,
+        Leadership::alone(),
+    )
+    .await;
     running.until_ready().await;
     running.api.config_map("gpu", "plugin", &json!({"key": "a"}));
     running.api.refuse("configmaps", None);
@@ -1085,7 +1087,7 @@ async fn a_task_that_breaks_down_is_told_to_the_caller() {
         breaks_at: Some("uid-a".to_owned()),
         ..Recorder::default()
     }));
-    let client = client(&api).await;
+    let client = api.client().await;
     let cluster = Cluster::new(client, facts, Arc::new(ByLabel), Arc::new(|| Moment(0)), timing());
     let stopped = tokio::time::timeout(Duration::from_secs(5), cluster.run())
         .await
@@ -1117,4 +1119,112 @@ async fn a_kubeconfig_with_tls_and_a_token_makes_a_client() {
     assert!(!error.to_string().contains("secret-word"), "{error}");
     let _ = std::fs::remove_file(path);
     let _ = std::fs::remove_file(ca);
+}
+
+/// What the API server's node advertises under both lists.
+async fn advertised(api: &ApiServer, name: &str) -> (Option<String>, Option<String>) {
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(api.client().await);
+    let status = nodes.get(name).await.unwrap().status.unwrap();
+    let read =
+        |list: Option<
+            std::collections::BTreeMap<String, k8s_openapi::apimachinery::pkg::api::resource::Quantity>,
+        >| { list.and_then(|list| list.get("vramgate.io/gpu-ppm").map(|amount| amount.0.clone())) };
+    (read(status.capacity), read(status.allocatable))
+}
+
+fn both(amount: &str) -> (Option<String>, Option<String>) {
+    (Some(amount.to_owned()), Some(amount.to_owned()))
+}
+
+#[tokio::test]
+async fn nodes_advertise_what_they_should_again_after_a_reset_and_no_more_often() {
+    let api = ApiServer::start().await;
+    api.set("nodes", node("a", 4));
+    let running = Running::ready(api.clone()).await;
+    let want = |amount: Option<u64>| {
+        let amount = amount.map(vramgate::units::Share::from_ppm);
+        running.facts().wanted.insert("a".to_owned(), amount);
+    };
+    let writes = || api.requests("PATCH nodes");
+    let shown = || {
+        running.facts().nodes["a"]
+            .advertised
+            .allocatable
+            .map(vramgate::units::Share::ppm)
+    };
+    let until_shown = async |number: Option<u64>| {
+        until(
+            "the node advertises",
+            || shown() == number,
+            || format!("{:?}", shown()),
+        )
+        .await;
+    };
+    want(Some(900_000));
+    until_shown(Some(900_000)).await;
+    assert_eq!(advertised(&api, "a").await, both("900000"));
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(writes(), 1, "what is right is not written again");
+    // A kubelet that starts again.
+    let mut reset = node("a", 4);
+    for list in ["capacity", "allocatable"] {
+        reset["status"][list]["vramgate.io/gpu-ppm"] = json!("0");
+    }
+    api.set("nodes", reset);
+    until_shown(Some(0)).await;
+    until_shown(Some(900_000)).await;
+    want(Some(600_000));
+    until_shown(Some(600_000)).await;
+    want(None);
+    until_shown(None).await;
+    assert_eq!(advertised(&api, "a").await, (None, None));
+    assert!(writes() <= 6, "{}", writes());
+    assert!(
+        running.metric("vramgate_node_advertisements_total{result=\"removed\"} 1"),
+        "{}",
+        running.metrics()
+    );
+}
+
+#[tokio::test]
+async fn what_may_not_be_written_is_told_and_tried_ever_more_rarely() {
+    let api = ApiServer::start().await;
+    api.set("nodes", node("a", 4));
+    api.refuse("PATCH nodes", Some(403));
+    let running = Running::ready(api.clone()).await;
+    let wanted = Some(vramgate::units::Share::from_ppm(900_000));
+    running.facts().wanted.insert("a".to_owned(), wanted);
+    tokio::time::sleep(Duration::from_millis(700)).await;
+    let tries = api.requests("PATCH nodes");
+    assert!((2..=8).contains(&tries), "{tries}");
+    assert!(
+        running.metric("vramgate_nodes_not_advertising 1"),
+        "{}",
+        running.metrics()
+    );
+    assert!(running.counter("vramgate_node_advertisements_total{result=\"forbidden\"}") >= 2);
+    api.refuse("PATCH nodes", None);
+    let is_shown = || running.facts().nodes["a"].advertised.capacity == wanted;
+    until("it is written once it may be", is_shown, String::new).await;
+}
+
+#[tokio::test]
+async fn only_the_leader_writes_to_nodes() {
+    let api = ApiServer::start().await;
+    api.set("nodes", node("a", 4));
+    let (leads, leader) = Appointment::open();
+    let running = Running::start_with(api.clone(), timing(), Arc::new(ByLabel), leader).await;
+    running.until_ready().await;
+    let wanted = Some(vramgate::units::Share::from_ppm(900_000));
+    running.facts().wanted.insert("a".to_owned(), wanted);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(api.requests("PATCH nodes"), 0);
+    leads.set(true);
+    let is_shown = || running.facts().nodes["a"].advertised.capacity == wanted;
+    until("the leader writes", is_shown, String::new).await;
+    leads.set(false);
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    running.facts().wanted.insert("a".to_owned(), None);
+    tokio::time::sleep(Duration::from_millis(150)).await;
+    assert_eq!(api.requests("PATCH nodes"), 1);
 }

@@ -189,7 +189,9 @@ fn asking_what_a_controller_can_no_longer_mean_ends_nothing() {
         assert!(cluster.create(&pod).admit);
     }
     let uids = |wants, before| {
-        let surplus = cluster.ledger.surplus("owner", wants, Moment(before));
+        let surplus = cluster
+            .ledger
+            .surplus("owner", wants, Moment(before), Moment(before));
         surplus.into_iter().map(|stale| stale.uid).collect::<Vec<_>>()
     };
     assert_eq!(uids(4, 100), [""; 0]);
@@ -197,4 +199,79 @@ fn asking_what_a_controller_can_no_longer_mean_ends_nothing() {
     // The youngest may be on their way to the store.
     assert_eq!(uids(1, 2), ["p"]);
     assert_eq!(cluster.ledger.reserved(), 3);
+}
+
+/// Each is accounted where the other is bound, since a pod that was never stored had made its node look full. Alone neither
+/// finds room at home.
+#[test]
+fn bound_pods_that_stand_in_each_others_way_change_places() {
+    for nodes in [&["a", "b"][..], &["a", "b", "c"]] {
+        let mut cluster = cluster(nodes);
+        let names: Vec<String> = (0..nodes.len()).map(|index| format!("p{index}")).collect();
+        let pods: Vec<Value> = names
+            .iter()
+            .map(|name| admitted(&mut cluster, name, "0.60").unwrap())
+            .collect();
+        let place = |cluster: &Cluster, name: &str| {
+            let node = nodes.iter().find(|node| {
+                let uid: std::sync::Arc<str> = format!("uid-{name}").as_str().into();
+                cluster
+                    .ledger
+                    .place_of(&uid)
+                    .is_some_and(|place| *place == ***node)
+            });
+            (*node.unwrap()).to_owned()
+        };
+        // The scheduler turns them round: each goes where admission had the next one in mind.
+        let turned: Vec<String> = (0..names.len())
+            .map(|index| place(&cluster, &names[(index + 1) % names.len()]))
+            .collect();
+        for (pod, node) in pods.iter().zip(&turned) {
+            cluster.running(pod, node);
+        }
+        for (name, node) in names.iter().zip(&turned) {
+            assert_eq!(
+                &place(&cluster, name),
+                node,
+                "{name} is accounted where it is bound"
+            );
+        }
+        assert!(cluster.ledger.over_budget().is_empty());
+        assert!(admitted(&mut cluster, "more", "0.60").is_none());
+        cluster.ledger.remove_pod("uid-p0");
+        assert!(admitted(&mut cluster, "again", "0.60").is_some());
+        assert!(admitted(&mut cluster, "more", "0.60").is_none());
+    }
+}
+
+/// A pod that kube-scheduler holds back is nobody's burden: only who is bound can make a node run out of memory.
+#[test]
+fn who_waits_puts_no_node_above_its_budget() {
+    let mut cluster = cluster(&["a", "b"]);
+    let pods: Vec<Value> = [("p", "0.50"), ("q", "0.35"), ("r", "0.50"), ("s", "0.35")]
+        .into_iter()
+        .map(|(name, fraction)| admitted(&mut cluster, name, fraction).unwrap())
+        .collect();
+    // The two small ones together leave no node whole enough for one of the large ones.
+    cluster.running(&pods[1], "a");
+    cluster.running(&pods[3], "a");
+    cluster.running(&pods[0], "b");
+    cluster.see(&pods[2]);
+    let devices = cluster.ledger.devices();
+    let over = |device: &vramgate::ledger::devices::DeviceView| device.is_over();
+    assert!(!devices.iter().any(over), "{devices:#?}");
+    assert!(cluster.ledger.over_budget().is_empty());
+    let waiting: Vec<_> = devices
+        .iter()
+        .flat_map(|device| &device.holders)
+        .filter(|holder| !holder.bound)
+        .map(|holder| &*holder.name)
+        .collect();
+    assert_eq!(waiting, ["r"], "who waits is shown as such");
+    // What is promised still counts it: nobody else gets the room.
+    assert!(admitted(&mut cluster, "t", "0.20").is_none());
+    // Once it is bound there all the same, the node is told.
+    cluster.running(&pods[2], "b");
+    assert_eq!(cluster.ledger.over_budget().len(), 1);
+    assert!(cluster.ledger.devices().iter().any(over));
 }

@@ -16,15 +16,6 @@ use serde_json::{Value, json};
 const NODES: [&str; 3] = ["n0", "n1", "n2"];
 const SLOTS: u32 = 4;
 
-/// The share of a fraction on an L40S, worked out anew: the larger of itself and of what it takes with its overhead.
-fn share(thousandths: u64) -> u64 {
-    let total = u64::from(L40S);
-    let request = (total * thousandths).div_ceil(1_000);
-    let reserve = (total * 15).div_ceil(1_000).max(512);
-    let with_overhead = (900_000 * (request + 640)).div_ceil(total - reserve);
-    with_overhead.max(thousandths * 1_000)
-}
-
 #[derive(Clone, Debug)]
 enum Step {
     /// A pod of so many thousandths, on any node or on one.
@@ -116,7 +107,7 @@ impl Run {
         }
         let known = Known {
             object: object.clone(),
-            share: share(thousandths),
+            share: kit::share(L40S, thousandths),
             only,
             bound: None,
         };
@@ -355,7 +346,7 @@ fn neighbour(
     }
     Neighbour {
         name: name.to_owned(),
-        share: share(thousandths),
+        share: kit::share(L40S, thousandths),
         everywhere,
         tenant,
         only,
@@ -578,7 +569,7 @@ mod devices {
                         let name = format!("p{count}");
                         let mut object = pod(&name, &format!("0.{thousandths:03}"));
                         object["metadata"]["uid"] = json!(name);
-                        let share = share(thousandths);
+                        let share = kit::share(L40S, thousandths);
                         let has_slot = pods.len() < DEVICES * SLOTS;
                         let expected = has_slot && worst(&pods, share) <= BUDGET;
                         let admitted = cluster.create(&object).admit;

@@ -9,8 +9,6 @@
 
 mod kit;
 
-use std::time::{Duration, Instant};
-
 use kit::{Cluster, H100, deployment, finding, fixes_hold, golden, gpu_node, has, mig_node, serving};
 use serde_json::{Value, json};
 use vramgate::decision::Verdict;
@@ -199,22 +197,25 @@ fn first_lines_are_short_whatever_the_names() {
 }
 
 #[test]
-fn a_large_cluster_is_searched_in_milliseconds() {
+fn the_cost_of_a_large_cluster_grows_with_its_nodes_and_not_faster() {
+    let (small, large) = (searched(750), searched(3_000));
+    assert!(large <= 6 * small, "{small} bytes allocated, then {large}");
+}
+
+/// What it allocates in all, in bytes, to refuse a profile on so many nodes.
+fn searched(nodes: usize) -> u64 {
     let mut cluster = Cluster::new();
-    for index in 0..3_000 {
+    for index in 0..nodes {
         let node = mig_node(&format!("n{index}"), &[("1g.10gb", 9_984, 7)]);
         cluster.node(&labelled(node, &[("rack", &format!("r{}", index % 300))]));
     }
     let mut object = asking("nvidia.com/mig-3g.40gb");
     object["spec"]["nodeSelector"] = json!({"rack": "r7"});
-    let before = Instant::now();
-    let verdict = not_offered(&mut cluster, &object);
-    assert!(
-        before.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        before.elapsed()
-    );
-    assert!(finding(&verdict, Code::Vg302).message.contains("could be cut"));
+    let cost = allocation_counter::measure(|| {
+        let verdict = not_offered(&mut cluster, &object);
+        assert!(finding(&verdict, Code::Vg302).message.contains("could be cut"));
+    });
+    cost.bytes_total
 }
 
 fn only(profiles: &str) -> Cluster {

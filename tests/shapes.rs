@@ -10,6 +10,9 @@ use vramgate::engine::{self, LookUp, Reading, Sources};
 use vramgate::workload::pod::Pod;
 use vramgate::workload::template;
 
+/// What one reading may allocate in all, in bytes, as `tests/bounds.rs` has it.
+const MOST_ALLOCATED: u64 = 2 << 30;
+
 struct Maps(BTreeMap<String, BTreeMap<String, String>>);
 
 impl Sources for Maps {
@@ -518,8 +521,7 @@ fn what_an_operator_makes_is_read_from_its_object() {
 }
 
 #[test]
-fn long_scripts_end_in_bounded_time() {
-    let begin = std::time::Instant::now();
+fn long_scripts_are_read_within_bounds() {
     let big = "x".repeat(200_000);
     for text in [
         "for a in b; do ".repeat(60_000),
@@ -540,19 +542,22 @@ fn long_scripts_end_in_bounded_time() {
             .collect::<String>(),
         "for a in 1 2 3 4 5 6 7 8; do ".repeat(8) + ":" + &"; done".repeat(8),
     ] {
-        let _ = script(&text);
+        let beginning: String = text.chars().take(40).collect();
+        let as_word = allocation_counter::measure(|| drop(script(&text)));
         // A file may be longer than what is handed to a program as a word.
         let files = BTreeMap::from([("long.sh".to_owned(), text)]);
         let maps = Maps(BTreeMap::from([("files".to_owned(), files)]));
         let container = json!({"image": "registry.example/base", "command": ["bash", "/files/long.sh"]});
-        let _ = read_with(&pod(container), &maps);
+        let pod = pod(container);
+        let as_file = allocation_counter::measure(|| drop(read_with(&pod, &maps)));
+        let most = as_word.bytes_total.max(as_file.bytes_total);
+        println!("{most} bytes allocated for {beginning}");
+        assert!(most < MOST_ALLOCATED, "{most} bytes allocated for {beginning}");
     }
-    assert!(begin.elapsed().as_secs() < 60, "{:?}", begin.elapsed());
 }
 
 #[test]
-fn of_many_variables_the_last_of_a_name_counts_and_time_is_bounded() {
-    let begin = std::time::Instant::now();
+fn of_many_variables_the_last_of_a_name_counts() {
     for (image, prefix, model, fraction, engine) in [
         (
             "registry.example/vllm-sagemaker:0.11",
@@ -584,5 +589,4 @@ fn of_many_variables_the_last_of_a_name_counts_and_time_is_bounded() {
             }
         }
     }
-    assert!(begin.elapsed().as_secs() < 20, "{:?}", begin.elapsed());
 }

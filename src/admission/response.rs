@@ -9,7 +9,7 @@ use json_patch::PatchOperation;
 use serde::Serialize;
 
 use super::review::{API_VERSION, KIND};
-use crate::decision::{PlacementRow, Verdict};
+use crate::decision::Verdict;
 use crate::finding::{Code, FieldPath, Severity};
 use crate::message;
 use crate::workload::{Malformed, ObjectRef};
@@ -24,6 +24,8 @@ const LONGEST_MESSAGE: usize = 16_384;
 const LONGEST_CAUSE: usize = 2_048;
 /// Characters of a field path: names of resources and annotations are part of it, and are as long as their writer likes.
 const LONGEST_FIELD: usize = 1_024;
+/// Seconds after which a client tries again where the ledger was in the way.
+const RETRY_AFTER_SECONDS: u32 = 1;
 /// Causes in one answer.
 const MOST_CAUSES: usize = 64;
 
@@ -71,6 +73,8 @@ struct Details<'a> {
     kind: &'a str,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     causes: Vec<Cause>,
+    #[serde(rename = "retryAfterSeconds", skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -99,6 +103,8 @@ struct Audit {
     promised_after: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     budget: String,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    unmodelled: &'static str,
 }
 
 impl Audit {
@@ -128,12 +134,17 @@ impl<'a> Answer<'a> {
         if let (false, Some(malformed)) = (verdict.admit, &verdict.malformed) {
             return Self::malformed(uid, object, malformed);
         }
-        let status = (!verdict.admit).then(|| Status {
-            outcome: "Failure",
-            code: 403,
-            reason: "Forbidden",
-            message: not_empty(message::cut(&message::refusal(verdict), LONGEST_MESSAGE)),
-            details: Details::of(object, causes(verdict)),
+        let status = (!verdict.admit).then(|| {
+            let again = is_to_be_tried_again(verdict);
+            let mut details = Details::of(object, causes(verdict));
+            details.retry_after_seconds = again.then_some(RETRY_AFTER_SECONDS);
+            Status {
+                outcome: "Failure",
+                code: if again { 503 } else { 403 },
+                reason: if again { "ServiceUnavailable" } else { "Forbidden" },
+                message: not_empty(message::cut(&message::refusal(verdict), LONGEST_MESSAGE)),
+                details,
+            }
         });
         let mut answer = Self::new(uid, verdict.admit, status);
         let warnings = message::warnings(verdict);
@@ -256,8 +267,20 @@ impl<'a> Details<'a> {
             group,
             kind: &object.kind,
             causes,
+            retry_after_seconds: None,
         }
     }
+}
+
+/// Whether nothing is wrong with the object: the ledger could not keep it straight at this moment (VG902). The API server
+/// makes a `Retry-After` header of the seconds, and client-go sends such a request again by itself.
+fn is_to_be_tried_again(verdict: &Verdict) -> bool {
+    let mut errors = verdict
+        .findings
+        .iter()
+        .filter(|finding| finding.severity == Severity::Error)
+        .peekable();
+    errors.peek().is_some() && errors.all(|finding| finding.code == Code::Vg902)
 }
 
 /// Errors first, then the rest, so that a client that prints only some prints those that deny.
@@ -305,7 +328,7 @@ fn audit(verdict: &Verdict) -> Audit {
         verdict: Some(outcome),
         codes: codes.join(","),
         policy: verdict.policy.clone(),
-        evidence: fullest.map(evidence),
+        evidence: fullest.map(|row| row.evidence.as_str()),
         node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
         promised_after: fullest
             .map(|row| format!("{} MiB", row.promised.get()))
@@ -313,14 +336,7 @@ fn audit(verdict: &Verdict) -> Audit {
         budget: fullest
             .map(|row| format!("{} MiB", row.budget.get()))
             .unwrap_or_default(),
-    }
-}
-
-const fn evidence(row: &PlacementRow) -> &'static str {
-    match row.evidence {
-        crate::policy::Evidence::Any => "any",
-        crate::policy::Evidence::Spread => "spread",
-        crate::policy::Evidence::Observed => "observed",
+        unmodelled: verdict.unmodelled,
     }
 }
 

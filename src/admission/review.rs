@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::decision::{ConfigurationQuestion, Operation, Question};
+use crate::decision::{AutoscalerQuestion, ConfigurationQuestion, Operation, Question};
 use crate::workload::{CustomKind, Malformed, ObjectRef, Workload, WorkloadKind};
 
+mod autoscaler;
 mod configuration;
 mod scale;
 mod usual;
@@ -199,6 +200,8 @@ pub enum Asked {
     Workload(Box<Question>),
     /// To judge a change of scale.
     Scale(Scale),
+    /// To judge an object that scales another, which is still to be looked up.
+    Autoscaler(Box<AutoscalerQuestion>),
     /// To judge what configures GPUs; namespace labels and the MIG manager's ConfigMaps are still to be looked up.
     Configuration(Box<ConfigurationQuestion>),
     /// Nothing of ours: admitted.
@@ -337,6 +340,9 @@ impl<'a> Review<'a> {
         };
         if &*self.sub_resource == "scale" {
             return self.scale();
+        }
+        if self.is_autoscaler() {
+            return self.autoscaler(operation);
         }
         let Some(kind) = self.workload_kind() else {
             return self.configuration(operation);

@@ -38,6 +38,17 @@ pub(super) enum Command {
     Model(Model),
     /// Print the webhook registrations for `kubectl apply -f -`
     WebhookConfig(WebhookConfig),
+    /// Print the custom resource definitions for `kubectl apply -f -`
+    Crds(Crds),
+    /// Take vramgate.io/gpu-ppm off every node, before vramgate is removed from a cluster
+    UninstallNodeResources(UninstallNodeResources),
+}
+
+#[derive(Debug, Args)]
+pub(super) struct UninstallNodeResources {
+    /// The cluster (else $KUBECONFIG, ~/.kube/config, or the one that this process runs in)
+    #[arg(long, value_name = "FILE")]
+    pub(super) kubeconfig: Option<PathBuf>,
 }
 
 /// What results are written as.
@@ -420,6 +431,13 @@ pub(super) struct WebhookConfig {
 }
 
 #[derive(Debug, Args)]
+pub(super) struct Crds {
+    /// yaml or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
+    pub(super) output: Output,
+}
+
+#[derive(Debug, Args)]
 pub(super) struct Serve {
     /// Address of the webhook (HTTPS)
     #[arg(
@@ -457,29 +475,22 @@ pub(super) struct Serve {
     /// Folder with GpuSharingPolicy files, read again when they change
     #[arg(long, value_name = "DIR", env = "VRAMGATE_POLICY_DIR")]
     pub(super) policy_dir: Option<PathBuf>,
-    /// Where reservations are kept: memory
-    #[arg(long, value_name = "KIND", env = "VRAMGATE_LEDGER", default_value = "memory", value_parser = ledger)]
-    pub(super) ledger: Ledger,
+    /// Where reservations are kept: `cluster`, in GpuLedger objects that any number of replicas share, or `memory`, for
+    /// one replica alone. By default cluster, and memory with --cluster-state
+    #[arg(long, value_name = "KIND", env = "VRAMGATE_LEDGER")]
+    pub(super) ledger: Option<Ledger>,
     /// Age from which a reservation whose pod the API server does not know is dropped, as in 65s or 2m
     #[arg(long, value_name = "TIME", env = "VRAMGATE_RESERVATION_TTL", default_value = "65s", value_parser = duration)]
     pub(super) reservation_ttl: Duration,
 }
 
 /// Where reservations are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum Ledger {
     /// In this process: one replica only.
     Memory,
-}
-
-fn ledger(text: &str) -> Result<Ledger, String> {
-    match text {
-        "memory" => Ok(Ledger::Memory),
-        "cluster" => Err(
-            "not in this release: reservations are kept in memory, so run one replica with memory".to_owned(),
-        ),
-        _ => Err("use memory".to_owned()),
-    }
+    /// In custom resources: any number of replicas.
+    Cluster,
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
@@ -535,7 +546,6 @@ mod tests {
 
     #[test]
     fn what_this_release_lacks_says_so() {
-        assert!(ledger("cluster").unwrap_err().contains("memory"));
         assert!(output("sarif").unwrap_err().contains("not in this release"));
         assert_eq!(output("json"), Ok(Output::Json));
         assert!(output("yaml").is_err());

@@ -8,13 +8,15 @@ use super::output::Paint;
 use super::state::Applied;
 use super::{Failure, Outcome, input, output, policies, state};
 use crate::configuration::Configuration;
-use crate::decision::{self, ConfigurationQuestion, Operation, Question, Surroundings, Verdict};
+use crate::decision::{
+    self, AutoscalerQuestion, ConfigurationQuestion, Operation, Question, Surroundings, Verdict,
+};
 use crate::document::{Checked, Document, Kind};
 use crate::finding::Severity;
 use crate::ledger::{Ledger, Moment};
 use crate::manifest::Object;
 use crate::snapshot::Snapshot;
-use crate::workload::{ObjectRef, Workload};
+use crate::workload::{Autoscaler, ObjectRef, Workload};
 
 mod text;
 
@@ -47,19 +49,36 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
         }
     };
     let mut ledger = Ledger::new(policies);
+    ledger.assume_advertised();
     snapshot.fill(&mut ledger);
-    let mut cluster = Cluster { snapshot, ledger };
-    let mut items = Vec::new();
+    let mut cluster = Cluster {
+        snapshot,
+        ledger,
+        applied: Vec::new(),
+    };
+    let mut judged: Vec<Option<Judged>> = Vec::with_capacity(objects.len());
+    let mut autoscalers = Vec::new();
     for object in objects {
-        let judged = match object {
+        let item = match object {
             Applied::Object(object) => cluster.apply(object),
             Applied::Configuration(configuration, old) => Ok(cluster.configure(configuration, old)),
+            Applied::Autoscaler(autoscaler) => {
+                autoscalers.push((judged.len(), autoscaler));
+                Ok(None)
+            }
         };
-        match judged {
-            Ok(item) => items.extend(item),
-            Err(failure) => failures.push(failure),
+        judged.push(item.unwrap_or_else(|failure| {
+            failures.push(failure);
+            None
+        }));
+    }
+    // Whatever the order of the input, each meets what it scales.
+    for (at, autoscaler) in autoscalers {
+        if let Some(item) = judged.get_mut(at) {
+            *item = cluster.scale(autoscaler);
         }
     }
+    let items: Vec<Judged> = judged.into_iter().flatten().collect();
     let outcome = outcome(&items, args.fail_on);
     // What cannot be used takes nothing else along: the verdicts on the rest are printed, and the exit code says 2.
     if items.is_empty() && !failures.is_empty() {
@@ -108,6 +127,8 @@ fn outcome(items: &[Judged], fail_on: FailOn) -> Outcome {
 struct Cluster {
     snapshot: Snapshot,
     ledger: Ledger,
+    /// What autoscalers can scale of the input, whether it was admitted or not.
+    applied: Vec<Workload>,
 }
 
 impl Cluster {
@@ -117,8 +138,14 @@ impl Cluster {
             return Ok(None);
         };
         let reference = workload.object.clone();
-        let old = self.snapshot.existing(&workload).cloned();
+        let mut old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
+        for one in old.iter_mut().chain([&mut workload]) {
+            self.snapshot.prioritize(one);
+        }
+        if workload.scaled_to(0).is_some() {
+            self.applied.push(workload.clone());
+        }
         let (mut verdict, ours) = self.judge(&workload, old);
         if let Some(malformed) = &verdict.malformed {
             return Err(object
@@ -170,6 +197,38 @@ impl Cluster {
         })
     }
 
+    /// Judges an autoscaler against its target in the input, else in the cluster; `None` where neither has it or it asks for
+    /// no GPU.
+    fn scale(&self, autoscaler: Autoscaler) -> Option<Judged> {
+        let question = AutoscalerQuestion {
+            autoscaler,
+            old: None,
+        };
+        if !question.is_open() {
+            return None;
+        }
+        let autoscaler = &question.autoscaler;
+        let namespace = &autoscaler.object.namespace;
+        let mut applied = self.applied.iter().rev();
+        let target = match applied.find(|workload| autoscaler.scales(workload)) {
+            Some(workload) => workload,
+            None => self
+                .snapshot
+                .workload(autoscaler.target_kind()?, namespace, &autoscaler.target.name)?,
+        };
+        let mut target = question.at_the_maximum(target)?;
+        target.namespace_labels = self.snapshot.namespace_labels(namespace);
+        let labels = &target.workload.pod.metadata.labels;
+        let policies = self.ledger.policies();
+        let policy = policies.for_pod(&target.namespace_labels, labels, None);
+        let sources = self.snapshot.sources(policy.read_config_maps);
+        let verdict = decision::judge_autoscaler(autoscaler, target, &self.ledger, sources);
+        verdict.judged.then(|| Judged {
+            object: autoscaler.object.clone(),
+            verdict,
+        })
+    }
+
     /// The verdict, and whether it is one that a user wants to see: a change that asks for nothing new is let through
     /// unjudged, but the object asks for a GPU all the same.
     fn judge(&self, workload: &Workload, old: Option<Workload>) -> (Verdict, bool) {
@@ -207,6 +266,7 @@ impl Cluster {
         let mut workload = self.snapshot.read(object)?;
         if let Some(workload) = &mut workload {
             self.snapshot.adopt(workload);
+            self.snapshot.prioritize(workload);
         }
         Ok(workload)
     }

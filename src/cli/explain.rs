@@ -14,9 +14,9 @@ use crate::engine::{Engine, MemoryKind, MemorySource, Resolvable, Starts};
 use crate::manifest::Object;
 use crate::policy::PolicySet;
 use crate::snapshot::Snapshot;
-use crate::workload::WorkloadKind;
 use crate::workload::pod::Pod;
 use crate::workload::template::{self, Bases};
+use crate::workload::{Autoscaler, WorkloadKind};
 
 mod provenance;
 
@@ -26,10 +26,15 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     let mut failures = Vec::new();
     let objects = state::input(&args.files, &mut failures);
     let mut snapshot = Snapshot::default();
-    let objects: Vec<Object> = state::take_context(objects, &mut snapshot, &mut failures)
-        .into_iter()
-        .filter_map(Applied::into_object)
+    let applied = state::take_context(objects, &mut snapshot, &mut failures);
+    let autoscalers: Vec<Autoscaler> = applied
+        .iter()
+        .filter_map(|applied| match applied {
+            Applied::Autoscaler(autoscaler) => Some(autoscaler.clone()),
+            Applied::Object(_) | Applied::Configuration(..) => None,
+        })
         .collect();
+    let objects: Vec<Object> = applied.into_iter().filter_map(Applied::into_object).collect();
     let policies = match policies::load(args.policy_dir.as_deref(), &snapshot) {
         Ok(policies) => policies,
         Err(failure) => {
@@ -39,7 +44,7 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
     };
     let mut items = Vec::new();
     for object in &objects {
-        let workload = match snapshot.read(object) {
+        let mut workload = match snapshot.read(object) {
             Ok(Some(workload)) if !matches!(workload.kind, WorkloadKind::Custom(_)) => workload,
             Ok(_) => {
                 match of_other_kind(object, snapshot.bases(), &snapshot, &policies) {
@@ -53,6 +58,10 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
                 continue;
             }
         };
+        let maxima = autoscalers
+            .iter()
+            .filter(|autoscaler| autoscaler.scales(&workload));
+        workload.replicas.max = maxima.map(|autoscaler| autoscaler.max).max();
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
         let rules = policies.engine_rules(&namespace_labels, &workload.pod.metadata.labels);
         let models = policies.models(&namespace_labels, &workload.pod.metadata.labels);

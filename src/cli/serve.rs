@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing_subscriber::EnvFilter;
@@ -11,26 +12,28 @@ use super::output::Paint;
 use super::{Failure, output, policies, state, top};
 use crate::device::catalogue::Catalogue as Products;
 use crate::document::DeviceRow;
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, Totals};
 use crate::model::Catalogue as Models;
 use crate::server::backend::Clock;
+use crate::server::recorder::Tally;
 use crate::server::{
-    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Server, Settings, StatusPage,
-    termination,
+    Backend, BoundServer, Certificates, LedgerDecider, Metrics, Readiness, Recorder, Server, Settings,
+    StatusPage, termination,
 };
 use crate::snapshot::Snapshot;
+use crate::units::Share;
 
 mod live;
 mod look_ups;
 mod plugin_configs;
 mod reload;
+mod replicas;
 
 /// Days for which a certificate of our own making is valid. It lives as long as the process.
 const SELF_SIGNED_DAYS: u32 = 365;
 
 /// Serves until it is told to stop.
 pub(super) fn run(args: &Serve) -> Result<(), Failure> {
-    let LedgerKind::Memory = args.ledger;
     let filter = match env::var("VRAMGATE_LOG") {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text).map_err(|error| {
             Failure::new(format!(
@@ -54,6 +57,12 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
         .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
     if args.kubeconfig.is_some() || (args.cluster_state.is_empty() && is_in_cluster()) {
         return runtime.block_on(live::serve(args));
+    }
+    if args.ledger == Some(LedgerKind::Cluster) {
+        return Err(Failure::new(
+            "--ledger cluster keeps reservations in a cluster, and there is none here; give --kubeconfig FILE, run in a pod, \
+             or leave --ledger out",
+        ));
     }
     let snapshot = if args.cluster_state.is_empty() {
         output::note(
@@ -155,6 +164,21 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
             fullest
         },
     );
+    let by_grade = Arc::clone(ledger);
+    metrics.gauge_by(
+        "shared_pools",
+        "Pools of shared devices by how it is known who stands on which device",
+        "evidence",
+        move || {
+            let grades = by_grade.lock().unwrap_or_else(PoisonError::into_inner).grades();
+            let counted = grades.into_iter().filter_map(|(grade, count)| {
+                let count = u32::try_from(count).ok()?;
+                Some((grade.as_str().to_owned(), f64::from(count)))
+            });
+            counted.collect()
+        },
+    );
+    of_all(metrics, ledger);
     let reserved = Arc::clone(ledger);
     metrics.gauge(
         "reservations",
@@ -164,6 +188,79 @@ fn gauges(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
             u32::try_from(count).ok().map(f64::from)
         },
     );
+}
+
+/// Sums over all shared devices, by extended resource.
+fn of_all(metrics: &Metrics, ledger: &Arc<Mutex<Ledger>>) {
+    type Part = fn(&Totals) -> Share;
+    let parts: [(&'static str, &'static str, Part); 3] = [
+        (
+            "shared_devices",
+            "Shared devices, by extended resource",
+            |totals| Share::WHOLE.times(totals.devices),
+        ),
+        (
+            "budget_devices",
+            "What may be promised of all shared devices together, in devices",
+            |totals| totals.budget,
+        ),
+        (
+            "promised_devices",
+            "What is promised of all shared devices together, in devices",
+            |totals| totals.promised,
+        ),
+    ];
+    for (name, help, part) in parts {
+        let counted = Arc::clone(ledger);
+        metrics.gauge_by(name, help, "resource", move || {
+            let totals = counted.lock().unwrap_or_else(PoisonError::into_inner).totals();
+            totals
+                .iter()
+                .map(|(resource, totals)| (resource.to_string(), part(totals).as_devices()))
+                .collect()
+        });
+    }
+}
+
+/// What became of the reservations that were to be recorded.
+fn tallies(metrics: &Metrics, recorder: &Arc<Recorder>) {
+    type Part = fn(&Tally) -> &AtomicU64;
+    let parts: [(&'static str, &'static str, Part); 6] = [
+        (
+            "ledger_reservations_recorded",
+            "Reservations that were brought into a record",
+            |tally| &tally.recorded,
+        ),
+        (
+            "ledger_reservations_withdrawn",
+            "Reservations that gave way to those of another replica; their pods were judged again",
+            |tally| &tally.withdrawn,
+        ),
+        (
+            "ledger_reservations_failed",
+            "Reservations that could not be recorded; their pods were refused with VG902",
+            |tally| &tally.failed,
+        ),
+        (
+            "ledger_writes",
+            "Writes of records that were carried out",
+            |tally| &tally.writes,
+        ),
+        (
+            "ledger_writes_reservations",
+            "Reservations that those writes added; divided by the writes, the size of a batch",
+            |tally| &tally.added,
+        ),
+        (
+            "ledger_conflicts",
+            "Writes of records that found another version and were made again",
+            |tally| &tally.conflicts,
+        ),
+    ];
+    for (name, help, part) in parts {
+        let recorder = Arc::clone(recorder);
+        metrics.counter(name, help, move || part(recorder.tally()).load(Ordering::Relaxed));
+    }
 }
 
 fn certificates(args: &Serve) -> Result<Certificates, Failure> {

@@ -7,8 +7,11 @@ use super::{Failure, input};
 use crate::configuration::Configuration;
 use crate::manifest::{self, Limits, Object};
 use crate::snapshot::{self, Snapshot};
+use crate::workload::Autoscaler;
 
 mod live;
+
+pub(super) use live::users_kubeconfig;
 
 /// The example cluster that needs no Kubernetes.
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");
@@ -92,6 +95,8 @@ pub(super) fn input(files: &[PathBuf], failures: &mut Vec<Failure>) -> Vec<Objec
 pub(super) enum Applied {
     /// One that can configure GPUs, with what the cluster had under its name.
     Configuration(Configuration, Option<Configuration>),
+    /// One that scales another, judged once all others are applied.
+    Autoscaler(Autoscaler),
     /// Any other.
     Object(Object),
 }
@@ -101,7 +106,7 @@ impl Applied {
     pub(super) fn into_object(self) -> Option<Object> {
         match self {
             Self::Object(object) => Some(object),
-            Self::Configuration(..) => None,
+            Self::Configuration(..) | Self::Autoscaler(_) => None,
         }
     }
 }
@@ -122,7 +127,14 @@ pub(super) fn take_context(
         match (snapshot.add_context(&object), configuration) {
             (Ok(true), Some(configuration)) => rest.push(Applied::Configuration(configuration, old)),
             (Ok(true), None) => {}
-            (Ok(false), _) => rest.push(Applied::Object(object)),
+            (Ok(false), _) => match Autoscaler::read(&object.value) {
+                Ok(Some(autoscaler)) => rest.push(Applied::Autoscaler(autoscaler)),
+                Ok(None) => rest.push(Applied::Object(object)),
+                Err(malformed) => {
+                    let (kind, name) = (object.kind(), object.name());
+                    failures.push(object.error(format!("{kind} {name:?}: {malformed}")).into());
+                }
+            },
             (Err(error), _) => failures.push(error.into()),
         }
     }

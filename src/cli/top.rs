@@ -7,7 +7,6 @@ use super::output::{Paint, clean};
 use super::{Failure, output, policies, state};
 use crate::document::{DeviceHolder, DeviceRow, Document, Kind};
 use crate::ledger::Ledger;
-use crate::policy::Evidence;
 use crate::units::Mib;
 
 /// Shows the devices.
@@ -90,12 +89,7 @@ fn cells(row: &DeviceRow) -> [String; 10] {
         memory(row.budget),
         row.promised_fraction.decimals(2),
         row.budget_fraction.decimals(2),
-        match row.evidence {
-            Evidence::Any => "any",
-            Evidence::Spread => "spread",
-            Evidence::Observed => "observed",
-        }
-        .to_owned(),
+        row.evidence.as_str().to_owned(),
     ]
     .map(|cell| clean(&cell))
 }
@@ -109,12 +103,13 @@ fn holders(text: &mut String, row: &DeviceRow) {
             format!("{} + {} MiB", holder.request.get(), holder.overhead.get())
         };
         let line = format!(
-            "  {}/{} {} rank {}: {amount}, {}{}",
+            "  {}/{} {} rank {}: {amount}, {}{}{}",
             holder.namespace,
             holder.name,
             holder.container,
             holder.rank,
             holder.share.decimals(2),
+            if holder.waiting { ", waits" } else { "" },
             seen_on(row, holder),
         );
         text.push_str(&clean(&line));
@@ -134,6 +129,7 @@ fn seen_on(row: &DeviceRow, holder: &DeviceHolder) -> String {
 mod tests {
     use super::*;
     use crate::document::DeviceHolder;
+    use crate::policy::Evidence;
     use crate::units::Share;
 
     fn row(node: &str, promised: u64) -> DeviceRow {
@@ -150,6 +146,7 @@ mod tests {
             promised: Mib::new(24_468),
             budget_fraction: Share::from_ppm(900_000),
             promised_fraction: Share::from_ppm(promised),
+            bound_fraction: Share::from_ppm(promised),
             evidence: Evidence::Observed,
             holders: vec![DeviceHolder {
                 namespace: "llm".into(),
@@ -159,6 +156,7 @@ mod tests {
                 request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
+                waiting: false,
                 devices: Vec::new(),
             }],
         }

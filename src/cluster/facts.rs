@@ -1,6 +1,7 @@
 //! What the cluster room asks of the other rooms: somebody who takes the facts, and somebody who can read objects.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
@@ -8,8 +9,11 @@ use crate::demand::sieve;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::engine::{self, NoSources, Sources};
+use crate::ledger::advertised::Advertisement;
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::ConfigMapName;
+use crate::record::NodeRecord;
+use crate::store::Version;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
@@ -37,6 +41,8 @@ pub trait Facts: Send + 'static {
     fn set_node(&mut self, node: GpuNode);
     /// A node is gone, or has no NVIDIA resources any more.
     fn remove_node(&mut self, name: &str);
+    /// Pods are listed anew: what happened before may have been missed.
+    fn relisted_pods(&mut self) {}
     /// A pod that counts was seen.
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources);
     /// The same of a pod that names no ConfigMap. Pods of the same `template` differ in nothing but their identity, node and
@@ -64,12 +70,25 @@ pub trait Facts: Send + 'static {
     fn set_claim_template(&mut self, _template: ResourceClaimTemplate) {}
     /// A ResourceClaimTemplate is gone.
     fn remove_claim_template(&mut self, _namespace: &str, _name: &str) {}
+    /// The record of a node, as all replicas see it in this version. One that is older than what is known already, by a
+    /// write of this process for instance, takes nothing back.
+    fn set_record(&mut self, _node: &str, _record: &NodeRecord, _version: &Version, _now: Moment) {}
+    /// A node's record is gone, whose last version this was.
+    fn remove_record(&mut self, _node: &str, _version: &Version) {}
+    /// The records that are known, with their versions.
+    fn record_versions(&self) -> Vec<(Box<str>, Version)> {
+        Vec::new()
+    }
     /// Reservations older than `before`.
     fn stale(&self, before: Moment) -> Vec<Stale>;
     /// A reservation whose pod does not exist.
     fn release(&mut self, uid: &str);
     /// UPDATEs admitted before `before` that were not seen: they were not stored. All of that time was told.
     fn end_raises(&mut self, _before: Moment) {}
+    /// What so many nodes behind `after` are to advertise, and where to go on.
+    fn advertisements(&self, _after: Option<&str>, _most: usize) -> (Vec<Advertisement>, Option<Arc<str>>) {
+        (Vec::new(), None)
+    }
     /// Devices above their budget, at most one entry per node and resource.
     fn over_budget(&self) -> Vec<OverBudget> {
         Vec::new()
@@ -83,6 +102,10 @@ impl Facts for Ledger {
 
     fn remove_node(&mut self, name: &str) {
         Ledger::remove_node(self, name);
+    }
+
+    fn relisted_pods(&mut self) {
+        Ledger::end_histories(self);
     }
 
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
@@ -129,6 +152,23 @@ impl Facts for Ledger {
         Ledger::remove_claim_template(self, namespace, name);
     }
 
+    fn set_record(&mut self, node: &str, record: &NodeRecord, version: &Version, now: Moment) {
+        Ledger::set_record(self, node, record, &version.0, now);
+    }
+
+    fn remove_record(&mut self, node: &str, version: &Version) {
+        Ledger::remove_record(self, node, &version.0);
+    }
+
+    fn record_versions(&self) -> Vec<(Box<str>, Version)> {
+        let nodes = self.recorded_nodes().into_iter();
+        let versions = nodes.filter_map(|node| {
+            let version = self.record_version(&node)?.to_owned();
+            Some((Box::from(&*node), Version(version)))
+        });
+        versions.collect()
+    }
+
     fn stale(&self, before: Moment) -> Vec<Stale> {
         Ledger::stale(self, before)
     }
@@ -146,6 +186,10 @@ impl Facts for Ledger {
             Some(labels) => Ledger::set_namespace(self, name, labels.clone()),
             None => Ledger::remove_namespace(self, name),
         }
+    }
+
+    fn advertisements(&self, after: Option<&str>, most: usize) -> (Vec<Advertisement>, Option<Arc<str>>) {
+        Ledger::advertisements(self, after, most)
     }
 
     fn over_budget(&self) -> Vec<OverBudget> {

@@ -1,11 +1,13 @@
 //! Whether the watches are complete, and how old what they told is.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
+
+use super::gpu_ledgers;
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,11 +28,13 @@ pub enum Watched {
     ClaimTemplates,
     /// The device plugin's ConfigMaps that policies name, and no others.
     PluginConfigs,
+    /// Records of nodes that replicas share.
+    GpuLedgers,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -39,6 +43,7 @@ impl Watched {
         Self::ResourceClaims,
         Self::ClaimTemplates,
         Self::PluginConfigs,
+        Self::GpuLedgers,
     ];
 
     /// The word in logs and metrics: the plural of the API.
@@ -53,6 +58,7 @@ impl Watched {
             Self::ResourceClaims => "resourceclaims",
             Self::ClaimTemplates => "resourceclaimtemplates",
             Self::PluginConfigs => "configmaps",
+            Self::GpuLedgers => "gpuledgers",
         }
     }
 
@@ -82,19 +88,24 @@ impl Watched {
                 "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
                 "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
             ],
+            Self::GpuLedgers => &[gpu_ledgers::PATH],
             // Each has a path of its own.
             Self::PluginConfigs => &[],
         }
     }
 
     /// Whether a cluster may do without it: dynamic resource allocation is newer than what else is watched, a role that was
-    /// granted before may not name it, and ConfigMaps are followed only where a policy names one.
+    /// granted before may not name it, and ConfigMaps are followed only where a policy names one. Records are read only
+    /// where replicas share them, and then nothing is answered without.
     pub(super) const fn is_optional(self) -> bool {
-        !matches!(self, Self::Namespaces | Self::Nodes | Self::Pods)
+        !matches!(
+            self,
+            Self::Namespaces | Self::Nodes | Self::Pods | Self::GpuLedgers
+        )
     }
 
-    const fn bit(self) -> u8 {
-        1 << self as u8
+    const fn bit(self) -> u16 {
+        1 << self as u16
     }
 }
 
@@ -111,10 +122,10 @@ type Troubles = [Option<String>; Watched::ALL.len()];
 #[derive(Debug)]
 pub struct Freshness {
     started: Instant,
-    complete: watch::Sender<u8>,
+    complete: watch::Sender<u16>,
     heard: [AtomicU64; Watched::ALL.len()],
     /// What the cluster does without.
-    absent: AtomicU8,
+    absent: AtomicU16,
     /// By what is to be listed again.
     refresh: [watch::Sender<u64>; Watched::ALL.len()],
     /// Why the first list is not there, as far as it was tried.
@@ -127,7 +138,7 @@ impl Default for Freshness {
             started: Instant::now(),
             complete: watch::Sender::new(0),
             heard: std::array::from_fn(|_| AtomicU64::new(0)),
-            absent: AtomicU8::new(0),
+            absent: AtomicU16::new(0),
             refresh: std::array::from_fn(|_| watch::Sender::new(0)),
             trouble: Mutex::default(),
         }
@@ -239,6 +250,12 @@ impl Freshness {
         self.absent.fetch_or(watched.bit(), Ordering::Relaxed);
     }
 
+    /// It is waited for after all.
+    pub(super) fn needs(&self, watched: Watched) {
+        self.absent.fetch_and(!watched.bit(), Ordering::Relaxed);
+        self.complete.send_modify(|bits| *bits &= !watched.bit());
+    }
+
     pub(super) fn completed(&self, watched: Watched) {
         self.heard(watched);
         self.absent.fetch_and(!watched.bit(), Ordering::Relaxed);
@@ -267,6 +284,7 @@ mod tests {
     async fn ready_only_when_every_list_is_complete() {
         let freshness = Freshness::default();
         assert_eq!(freshness.waiting_for(), Watched::ALL);
+        freshness.does_without(Watched::GpuLedgers);
         freshness.completed(Watched::Nodes);
         freshness.failed(Watched::Pods, "forbidden".to_owned());
         assert_eq!(

@@ -329,7 +329,7 @@ pub(super) fn namespaced(group: &str, version: &str, namespace: &str, plural: &s
 }
 
 /// Whether the text has the characters of an object's name (a DNS subdomain).
-fn is_object_name(name: &str) -> bool {
+pub(super) fn is_object_name(name: &str) -> bool {
     let allowed =
         |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     !name.is_empty() && name.len() <= 253 && name.bytes().all(allowed) && !name.starts_with('.')

@@ -9,6 +9,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
 use super::freshness::{Freshness, Watched};
@@ -29,6 +30,24 @@ pub struct Metrics {
     pods_waiting_for_config_maps: Gauge,
     over_budget: Gauge,
     events_failed: Counter,
+    record_calls: ByPair,
+    record_durations: Durations,
+    advertisements: ByWatch,
+    not_advertising: Gauge,
+}
+
+/// Upper bounds in seconds, up to the deadline of a call.
+const SECONDS: [f64; 10] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.0];
+
+type Histograms = Family<[(&'static str, &'static str); 1], Histogram, fn() -> Histogram>;
+
+#[derive(Clone, Debug)]
+struct Durations(Histograms);
+
+impl Default for Durations {
+    fn default() -> Self {
+        Self(Family::new_with_constructor(|| Histogram::new(SECONDS)))
+    }
 }
 
 impl Metrics {
@@ -80,6 +99,26 @@ impl Metrics {
             "Kubernetes Events that could not be written",
             self.events_failed.clone(),
         );
+        registry.register(
+            "ledger_calls",
+            "Reads and writes of the records that replicas share, by result",
+            self.record_calls.clone(),
+        );
+        registry.register(
+            "ledger_call_duration_seconds",
+            "How long they took",
+            self.record_durations.0.clone(),
+        );
+        registry.register(
+            "node_advertisements",
+            "Writes of vramgate.io/gpu-ppm to the status of nodes, by result",
+            self.advertisements.clone(),
+        );
+        registry.register(
+            "nodes_not_advertising",
+            "Nodes whose status does not say what it should of vramgate.io/gpu-ppm",
+            self.not_advertising.clone(),
+        );
         registry.register_collector(Box::new(Ages(freshness)));
     }
 
@@ -111,6 +150,16 @@ impl Metrics {
             .inc();
     }
 
+    pub(super) fn stored(&self, call: &'static str, result: &'static str, took: Duration) {
+        self.record_calls
+            .get_or_create(&[("call", call), ("result", result)])
+            .inc();
+        self.record_durations
+            .0
+            .get_or_create(&[("call", call)])
+            .observe(took.as_secs_f64());
+    }
+
     pub(super) fn reservation_released(&self) {
         self.reservations_released.inc();
     }
@@ -126,6 +175,14 @@ impl Metrics {
 
     pub(super) fn over_budget(&self, entries: usize) {
         self.over_budget.set(i64::try_from(entries).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn advertised(&self, result: &'static str) {
+        self.advertisements.get_or_create(&[("result", result)]).inc();
+    }
+
+    pub(super) fn not_advertising(&self, nodes: usize) {
+        self.not_advertising.set(i64::try_from(nodes).unwrap_or(i64::MAX));
     }
 
     pub(super) fn event_failed(&self) {

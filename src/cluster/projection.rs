@@ -233,6 +233,7 @@ pub(super) fn salvage(unreadable: &Unreadable) -> Option<Pod> {
     let status = PodStatus {
         phase: text(&object["status"]["phase"]).to_owned(),
         resource_claim_statuses: read(&object["status"]["resourceClaimStatuses"]).unwrap_or_default(),
+        extended_resource_claim_status: read(&object["status"]["extendedResourceClaimStatus"]),
         container_statuses: read(&object["status"]["containerStatuses"]).unwrap_or_default(),
     };
     Some(Pod {

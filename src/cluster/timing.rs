@@ -32,6 +32,12 @@ pub struct Timing {
     pub config_map_ttl: Duration,
     /// How long the number of pods that an owner wants counts as current.
     pub owner_ttl: Duration,
+    /// How long one read or write of a node's record may take. A review that waits for it has 2.5 s in all.
+    pub record: Duration,
+    /// Pause between two rounds in which nodes' numbers are compared with what they advertise.
+    pub advertise: Duration,
+    /// Pause before a number is written once more that was written and is not shown yet.
+    pub advertise_again: Duration,
     /// Pause between two rounds of housekeeping.
     pub housekeeping: Duration,
     /// Age from which a reservation is checked against the API server. The API server may store a pod up to its
@@ -61,6 +67,9 @@ impl Default for Timing {
             listing_look_up: Duration::from_secs(5),
             config_map_ttl: Duration::from_secs(1),
             owner_ttl: Duration::from_secs(1),
+            record: Duration::from_secs(2),
+            advertise: Duration::from_secs(1),
+            advertise_again: Duration::from_secs(10),
             housekeeping: Duration::from_secs(5),
             reservation_ttl: Duration::from_secs(65),
             housekeeping_timeout: Duration::from_secs(5),

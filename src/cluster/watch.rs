@@ -260,6 +260,9 @@ impl Follower {
             Failure::Api(kube::Error::Api(status)) if status.code == 403 => {
                 "; grant vramgate's service account list and watch on this resource"
             }
+            _ if failure.is_absent() && self.watched == Watched::GpuLedgers => {
+                "; its definition is missing: install it with `vramgate crds | kubectl apply -f -`"
+            }
             Failure::Api(kube::Error::Api(status)) if status.code == 401 => {
                 "; check the credentials of vramgate's service account or kubeconfig"
             }

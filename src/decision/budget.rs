@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::survey::{Candidate, Survey};
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Hold, Standing};
-use crate::device::{DeviceKind, Pool};
-use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, short};
+use crate::device::{AllocationPolicy, DeviceKind, Pool};
+use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, Severity, short};
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
 use crate::ledger::room::Fits;
 use crate::ledger::search::Overlay;
 use crate::placement::candidates::{Fit, node_matches};
-use crate::policy::Messages;
+use crate::policy::{Evidence, Messages};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
 
@@ -41,6 +41,8 @@ pub(super) struct Closest<'a> {
     pool: usize,
     together: Share,
     slots_taken: u32,
+    /// How many of the holders the device plugin can have put on one device, where that is known.
+    spread: Option<usize>,
 }
 
 /// Looks at every node that accepts this kind of pod. A node that has the memory but no slot comes before one that lacks
@@ -63,6 +65,7 @@ pub(super) fn closest_with<'a>(
     standings: impl Fn(&'a Candidate<'a>) -> &'a [Standing],
 ) -> Option<Closest<'a>> {
     let named = ledger.nodes.named(spec);
+    let nothing = Standing::default();
     let mut best: Option<((bool, bool, Share), Closest<'a>)> = None;
     for kind in survey.accepting.iter().filter(|kind| kind.weighed.shared) {
         let budget = kind.class.device_policy.device.budget;
@@ -86,7 +89,8 @@ pub(super) fn closest_with<'a>(
                 continue;
             }
             let fits = overlay.fits(name, entry, standings(kind));
-            let together = overlay.together(name, entry, pool);
+            let standing = standings(kind).get(pool).unwrap_or(&nothing);
+            let together = overlay.together_beside(name, entry, pool, standing);
             let left = budget.less(together);
             let rank = (fits.memory, fits.tenants, left);
             let better = best.as_ref().is_none_or(|(most, _)| rank > *most);
@@ -99,6 +103,7 @@ pub(super) fn closest_with<'a>(
                     pool,
                     together,
                     slots_taken: overlay.slots_taken(name, entry, pool),
+                    spread: None,
                 };
                 best = Some((rank, found));
             }
@@ -116,8 +121,13 @@ pub(super) fn closest_with<'a>(
         });
     if let Some(pool) = lacking {
         closest.pool = pool;
-        closest.together = overlay.together(&closest.name, closest.entry, pool);
+        let standing = standings(closest.kind).get(pool).unwrap_or(&nothing);
+        closest.together = overlay.together_beside(&closest.name, closest.entry, pool, standing);
     }
+    let standing = standings(closest.kind).get(closest.pool).unwrap_or(&nothing);
+    let place = (&closest.name, closest.entry, closest.pool);
+    closest.spread = (overlay.grade(place.0, place.1, place.2, standing) == Evidence::Spread)
+        .then(|| overlay.may_meet(place.0, place.1, place.2, standing));
     Some(closest)
 }
 
@@ -229,6 +239,32 @@ impl Closest<'_> {
         ))
     }
 
+    /// The same where kube-scheduler counts memory: the pod waits for a slot like for any other resource.
+    pub(super) fn waits_for_a_slot(&self, demand: &Demand) -> Finding {
+        let claim = demand.claims.first();
+        let path = claim.map_or_else(FieldPath::default, |claim| claim.slots_path.clone());
+        let usable = self
+            .entry
+            .node
+            .pools
+            .get(self.pool)
+            .map_or(0, |pool| pool.usable_slots);
+        let resource = claim.map_or("a GPU", |claim| &*claim.resource);
+        Finding::new(
+            Code::Vg209,
+            path,
+            format!(
+                "no free slot of {resource} now: {} has memory for the pod, and {} of its {usable} slots are taken; the pod \
+                 waits until the scheduler finds one",
+                short(&self.name),
+                self.slots_taken,
+            ),
+        )
+        .number("slots", Number::Count(u64::from(usable)))
+        .number("slotsTaken", Number::Count(u64::from(self.slots_taken)))
+        .with_severity(Severity::Info)
+    }
+
     fn no_slot(&self, demand: &Demand, pool: &Pool) -> Finding {
         let path = demand
             .claims
@@ -314,7 +350,7 @@ impl Closest<'_> {
                 );
             }
         }
-        finding = finding.detail(evidence(pool, &held.others));
+        finding = finding.detail(evidence(pool, &held.others, self.spread));
         finding.holders = held
             .others
             .iter()
@@ -474,10 +510,17 @@ fn holder_ref(holder: &HolderView, pool: &Pool, namespace: &str, messages: &Mess
 }
 
 /// How the device is known, and what would let more be admitted.
-fn evidence(pool: &Pool, others: &[&HolderView]) -> String {
+fn evidence(pool: &Pool, others: &[&HolderView], spread: Option<usize>) -> String {
     let slots = pool.sharing.slots_per_device();
     if pool.devices == 1 {
         return "evidence: the node has one such device, so the sum is exact".to_owned();
+    }
+    if let Some(most) = spread {
+        return format!(
+            "evidence spread: the device plugin gives each slot on the device with the fewest taken, so with the pod at most \
+             {most} of the holders are on one of the node's {} devices, and the largest of them must fit one",
+            pool.devices
+        );
     }
     let on_one = || others.iter().filter(|holder| !holder.everywhere);
     let unseen = on_one().filter(|holder| holder.devices.is_empty()).count();
@@ -496,9 +539,15 @@ fn evidence(pool: &Pool, others: &[&HolderView]) -> String {
             pool.devices
         );
     }
+    // What would raise the grade to `spread`.
+    let raised = match pool.allocation {
+        None => "the device plugin's configuration (device.pluginConfig) if it spreads, ",
+        Some(AllocationPolicy::Distributed) => "a node that is watched from empty on, ",
+        Some(AllocationPolicy::Packed) => "",
+    };
     format!(
         "evidence any: nothing tells on which of the node's {} devices a holder stands, so the {slots} largest of them \
-         must fit one device; a cap per slot (perSlot: fairShare), one device per node or equal fractions would let \
+         must fit one device; {raised}a cap per slot (perSlot: fairShare), one device per node or equal fractions would let \
          more in",
         pool.devices
     )

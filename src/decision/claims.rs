@@ -134,6 +134,7 @@ fn propose(question: &Question, context: &Context<'_>, demand: &Demand, findings
         claims: demand.uses.iter().map(|used| used.claim.clone()).collect(),
         access: Vec::new(),
         uses: Vec::new(),
+        carried: Vec::new(),
         only_agents: false,
         findings: demand
             .uses

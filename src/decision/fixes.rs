@@ -9,7 +9,7 @@ use serde_json::json;
 use super::made::Made;
 use super::pod::Subject;
 use super::survey::Survey;
-use super::{Question, access};
+use super::{Question, access, counted};
 use crate::demand::{Claim, Demand, weigh};
 use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Fix, Severity};
@@ -100,13 +100,12 @@ pub(super) fn for_pod(
             .map_or((question, changed), |made| (made.question(), made.demand()));
         let pod = &tried.workload.pod;
         let spec = constraints(pod);
-        let survey = Survey::of(
-            ledger,
-            changed,
-            &spec,
-            &tried.namespace_labels,
-            &pod.metadata.labels,
-        );
+        let survey_of = |demand: &Demand| {
+            let labels = &pod.metadata.labels;
+            Survey::of(ledger, demand, &spec, &tried.namespace_labels, labels)
+        };
+        let (changed, survey) = counted::renewed(changed, ledger, &survey_of);
+        let changed = &changed;
         // A place that needs no pod to move: the search for others is too long to be made for each proposal.
         let has_place = !refused(changed, &survey)
             && (!survey.takes_shared()
@@ -128,7 +127,9 @@ pub(super) fn for_pod(
         findings,
     };
     let all_pass = |changed: &[Arc<Demand>]| changed.first().map_or(Outcome::Refused, &passes);
-    let fixes = for_errors(&[changeable], &all_pass);
+    let mut fixes = for_errors(&[changeable], &all_pass);
+    let carries = counted::proposal(question, demand, survey, ledger, findings);
+    fixes.extend(carries.filter(|_| !passes(demand).is_refused()));
     attach(findings, fixes, survey);
 }
 

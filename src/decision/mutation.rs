@@ -1,5 +1,5 @@
-//! What the policy changes in a pod before it is judged: a fraction where its engine has none, and the limits of an MPS
-//! client. RFC 6902 operations, as few as there are changes; a second pass gives none.
+//! What the policy changes in a pod before it is judged: a fraction where its engine has none, the limits of an MPS client,
+//! and the share that kube-scheduler counts. RFC 6902 operations, as few as there are changes; a second pass gives none.
 //!
 //! What the user wrote stays, unless the policy says otherwise. On a further pass (the API server calls again after
 //! another webhook's change) our own values are worked out anew; they are known by the annotation `vramgate.io/mutated`,
@@ -10,9 +10,9 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 use serde_json::json;
 
-use super::Question;
 use super::fixes::operation;
 use super::survey::Survey;
+use super::{Question, counted};
 use crate::demand::Demand;
 use crate::demand::client::{MUTATED, Record};
 use crate::device::Sharing;
@@ -54,9 +54,24 @@ pub(super) fn of(
     // A mirror pod runs already; the annotation alone proves nothing.
     let runs_already = pod.is_mirror() && question.by_node;
     // Pods that ask for no slot are left alone, what they reach without asking included.
-    if runs_already || workload.deleting || !demand.asks() || !concerns(question, pod, demand, ledger) {
+    if runs_already || workload.deleting || !demand.asks() {
         return None;
     }
+    let concerns = concerns(question, pod, demand, ledger);
+    if !concerns && demand.carried.is_empty() && !counted::is_possible(question, pod, demand, ledger) {
+        return None;
+    }
+    // What the user wrote of our own resource says nothing of what the pod takes.
+    let uncounted;
+    let demand = if demand.carried.is_empty() {
+        demand
+    } else {
+        uncounted = Arc::new(Demand {
+            carried: Vec::new(),
+            ..(**demand).clone()
+        });
+        &uncounted
+    };
     let before = Record::of(pod);
     let replaces = replaces(question, pod, ledger);
     let mut spec = constraints(pod);
@@ -74,20 +89,30 @@ pub(super) fn of(
             patches: Vec::new(),
         };
         let mut survey = survey_of(&made.demand);
-        if toolkit::set(&mut made, demand, &survey, pod) {
-            survey = survey_of(&made.demand);
-        }
-        if fraction::set(&mut made, &survey) {
-            survey = survey_of(&made.demand);
-        }
-        mps::set(&mut made, demand, &survey, pod, replaces);
-        if let Some(requirement) = affinity::missing(&survey, pod) {
-            requirements.push(requirement);
-            if let Some(narrowed) = affinity::narrowed(pod, &requirements) {
-                Arc::make_mut(&mut spec).affinity = Some(narrowed.affinity);
-                continue;
+        if concerns {
+            if toolkit::set(&mut made, demand, &survey, pod) {
+                survey = survey_of(&made.demand);
             }
-            requirements.pop();
+            if fraction::set(&mut made, &survey) {
+                survey = survey_of(&made.demand);
+            }
+            mps::set(&mut made, demand, &survey, pod, replaces);
+            if let Some(requirement) = affinity::missing(&survey, pod) {
+                requirements.push(requirement);
+                if let Some(narrowed) = affinity::narrowed(pod, &requirements) {
+                    Arc::make_mut(&mut spec).affinity = Some(narrowed.affinity);
+                    continue;
+                }
+                requirements.pop();
+            }
+            // A limit of MPS can bound what was open before.
+            survey = survey_of(&made.demand);
+        }
+        let mut counted = Vec::new();
+        if !survey.countable().is_empty() {
+            let wanted = counted::wanted(&made.demand, &survey, ledger).unwrap_or_default();
+            counted = counted::operations(pod, &wanted);
+            made.demand.carried = wanted;
         }
         made.patches.extend(environment::operations(pod, &made.variables));
         let narrowed = affinity::narrowed(pod, &requirements);
@@ -98,6 +123,7 @@ pub(super) fn of(
         if made.record != before {
             made.patches.extend(annotated(pod, &made.record));
         }
+        made.patches.extend(counted);
         return (!made.patches.is_empty()).then(|| Mutation {
             demand: Arc::new(made.demand),
             affinity,
@@ -105,6 +131,28 @@ pub(super) fn of(
         });
     }
     None
+}
+
+/// What is taken off a pod that asks for no slot: a share that it carries would keep others off a device.
+pub(super) fn without_slots(question: &Question, demand: &Arc<Demand>, ledger: &Ledger) -> Option<Mutation> {
+    let pod = &question.workload.pod;
+    let labels = &pod.metadata.labels;
+    let policies = ledger.policies();
+    let counts = policies
+        .for_pod(&question.namespace_labels, labels, None)
+        .counts();
+    let runs_already = pod.is_mirror() && question.by_node;
+    if demand.carried.is_empty() || !counts || runs_already || question.workload.deleting {
+        return None;
+    }
+    Some(Mutation {
+        demand: Arc::new(Demand {
+            carried: Vec::new(),
+            ..(**demand).clone()
+        }),
+        affinity: None,
+        patches: counted::operations(pod, &[]),
+    })
 }
 
 /// What has been changed so far.

@@ -9,8 +9,8 @@ use super::clients::Users;
 use super::survey::Survey;
 use super::whole_device::Beside;
 use super::{
-    Operation, PlacementRow, Question, Verdict, access, fixes, newly_unreadable, promise,
-    tell_changed_defaults,
+    Operation, PlacementRow, Question, Verdict, access, counted, fixes, newly_unreadable, preemption,
+    tell_changed_defaults, unmodelled,
 };
 use crate::demand::weigh::under;
 use crate::demand::{Demand, Hold, Standing};
@@ -72,10 +72,18 @@ pub(super) fn judge(
         blocked = true;
         verdict.findings.push(under(&policy, finding));
     }
+    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
+    let runs_already = pod.is_mirror() && question.by_node;
+    if !is_update
+        && !runs_already
+        && let Some(finding) = counted::mismatch(demand, &survey, ledger)
+    {
+        blocked |= finding.severity == Severity::Error;
+        verdict.findings.push(finding);
+    }
     let raised =
         !is_update || old.is_none_or(|old| raises(question, old, demand, ledger)) || by_claims.raised;
-    // A mirror pod runs already, whatever we say; the annotation alone proves nothing.
-    let may_deny = raised && !(pod.is_mirror() && question.by_node) && !demand.only_agents;
+    let may_deny = raised && !runs_already && !demand.only_agents;
 
     let (overlay, own) = without_itself(question, ledger);
     let mut place = None;
@@ -89,6 +97,12 @@ pub(super) fn judge(
                 moves = joint.moves;
             }
             Sought::Waits => verdict.findings.extend(waits(demand, &survey)),
+            Sought::Full
+                if let Some(finding) = preemption::of(question, demand, &survey, ledger, &overlay, &own) =>
+            {
+                // It takes nothing before it is bound, and the memory of those who go is free by then.
+                verdict.findings.push(finding);
+            }
             Sought::Full => {
                 let told = full(question, demand, &survey, (ledger, &overlay, &own), &spec);
                 let (closest, finding) = told.unzip();
@@ -99,7 +113,8 @@ pub(super) fn judge(
         }
     }
     if survey.takes_shared() {
-        verdict.promise = promise(policy.enforcement);
+        verdict.promise = counted::promise(&survey, ledger);
+        verdict.unmodelled = unmodelled::sentence(&pod.spec);
     }
     if let Some(place) = &place {
         verdict.placement = rows(&survey, ledger, &overlay, &own, place, 1);
@@ -157,8 +172,14 @@ fn full(
     let messages = &survey.policy().messages;
     let mut finding = closest.finding(demand, ledger, &workload.object.namespace, messages, own);
     access::soften(demand, &mut finding);
+    if finding.code == Code::Vg209 && counted::is_live(survey, ledger) {
+        return Some((closest.node().clone(), closest.waits_for_a_slot(demand)));
+    }
     if finding.code == Code::Vg201 {
-        finding.details.extend(unmodelled(&workload.pod.spec));
+        let left_out = unmodelled::sentence(&workload.pod.spec);
+        finding
+            .details
+            .extend((!left_out.is_empty()).then(|| left_out.to_owned()));
     }
     if survey.takes_exclusive() {
         finding = finding.detail(
@@ -290,21 +311,6 @@ fn waits(demand: &Demand, survey: &Survey<'_>) -> Option<Finding> {
     Some(finding.with_severity(Severity::Info))
 }
 
-/// What about the pod the placement does not model.
-fn unmodelled(spec: &PodSpec) -> Option<String> {
-    let between_pods = spec
-        .affinity
-        .as_ref()
-        .is_some_and(|affinity| affinity.pod_affinity.is_some() || affinity.pod_anti_affinity.is_some());
-    let what = match (between_pods, !spec.topology_spread_constraints.is_empty()) {
-        (false, false) => return None,
-        (true, false) => "(anti-)affinity to other pods",
-        (false, true) => "topology spread",
-        (true, true) => "(anti-)affinity to other pods and its topology spread",
-    };
-    Some(format!("places were sought without regard to the pod's {what}"))
-}
-
 /// Whether an UPDATE takes more of any device than before.
 fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> bool {
     if old == new {
@@ -327,10 +333,17 @@ fn raises(question: &Question, old: &Demand, new: &Demand, ledger: &Ledger) -> b
 }
 
 /// The sum of the requests that may meet on one device, without the object's own pods and with the new ones.
-fn meeting_requests(ledger: &Ledger, place: &Arc<str>, index: usize, several: &Standing, own: &Own) -> Mib {
-    let Some(view) = ledger.devices_of(place).into_iter().nth(index) else {
+fn meeting_requests(
+    ledger: &Ledger,
+    (place, index): (&Arc<str>, usize),
+    several: &Standing,
+    meeting: usize,
+    own: &Own,
+) -> Mib {
+    let Some(mut view) = ledger.devices_of(place).into_iter().nth(index) else {
         return several.request();
     };
+    view.meeting = meeting;
     let (others, _) = budget::others(&view, own);
     let meets = |hold: &Hold, everywhere| Meets {
         weight: hold.share.ppm(),
@@ -368,7 +381,8 @@ pub(super) fn rows(
                 let promised = if own.is_empty() && pool.devices <= 1 {
                     ledger.promised(place, index).plus(several.request())
                 } else {
-                    meeting_requests(ledger, place, index, &several, own)
+                    let meeting = overlay.may_meet(place, entry, index, &several);
+                    meeting_requests(ledger, (place, index), &several, meeting, own)
                 };
                 (
                     kind.class.device_policy.device.budget,
@@ -381,7 +395,7 @@ pub(super) fn rows(
             PlacementRow {
                 node: place.to_string(),
                 device: (pool.devices == 1).then(|| format!("{}[0]", pool.resource)),
-                evidence: overlay.grade(place, entry, index),
+                evidence: overlay.grade(place, entry, index, standing),
                 promised,
                 budget: pool.total.map_or(Mib::ZERO, |total| budget.of_down(total)),
                 promised_fraction: share,

@@ -49,6 +49,8 @@ pub(super) struct Survey<'a> {
     pub(super) accepting: Vec<Candidate<'a>>,
     /// Kinds that refuse it whatever room there is.
     pub(super) refusing: Vec<Candidate<'a>>,
+    /// Kinds that would take it, of which no node matches it now.
+    elsewhere: Vec<Candidate<'a>>,
     /// Whether any node that offers it has enough slots altogether.
     large_enough: bool,
     ledger: &'a Ledger,
@@ -82,6 +84,7 @@ impl<'a> Survey<'a> {
             base: policies.for_pod(namespace_labels, pod_labels, None),
             accepting: Vec::new(),
             refusing: Vec::new(),
+            elsewhere: Vec::new(),
             large_enough: false,
             ledger,
             asked: BTreeMap::new(),
@@ -112,9 +115,10 @@ impl<'a> Survey<'a> {
                 continue;
             }
             survey.large_enough = true;
-            let names = matching(ledger, (index, class), spec, only.as_ref());
-            if names.is_empty() {
-                continue;
+            let mut names = matching(ledger, (index, class), spec, only.as_ref());
+            let is_elsewhere = names.is_empty();
+            if is_elsewhere {
+                names.extend(class.members.iter().take(MOST_NAMED + 1).cloned());
             }
             let policy = policies.for_pod(namespace_labels, pod_labels, Some(&class.labels));
             let first = names.first().and_then(|name| ledger.nodes.get(name));
@@ -127,7 +131,11 @@ impl<'a> Survey<'a> {
                 names,
                 notes,
             };
-            if candidate.refuses() {
+            if is_elsewhere {
+                if !candidate.refuses() {
+                    survey.elsewhere.push(candidate);
+                }
+            } else if candidate.refuses() {
                 survey.refusing.push(candidate);
             } else {
                 survey.accepting.push(candidate);
@@ -137,6 +145,16 @@ impl<'a> Survey<'a> {
             survey.not_offered = Some(survey.not_offered(demand, spec));
         }
         survey
+    }
+
+    /// The kinds by which kube-scheduler counts the pod: those that take it, or where no node matches it now, those that one
+    /// day may, by a label that comes a moment later. Where nodes may be added, they are of a kind that nobody knows.
+    pub(super) fn countable(&self) -> &[Candidate<'a>] {
+        if self.accepting.is_empty() && self.refusing.is_empty() && self.base.growth.is_empty() {
+            &self.elsewhere
+        } else {
+            &self.accepting
+        }
     }
 
     /// Most slots that a node offers of each resource; only refusals ask for it.

@@ -54,6 +54,9 @@ pub struct Verdict {
     pub malformed: Option<Malformed>,
     /// What is promised by an admission, in one sentence; empty where nothing is shared.
     pub promise: &'static str,
+    /// What the pods want and the search for places left out of account, in one sentence; empty where there is nothing of
+    /// the kind.
+    pub unmodelled: &'static str,
     /// How messages are written.
     pub messages: Messages,
 }
@@ -130,6 +133,9 @@ impl Verdict {
             whole.would_deny |= other.would_deny;
             if whole.promise.is_empty() {
                 whole.promise = other.promise;
+            }
+            if whole.unmodelled.is_empty() {
+                whole.unmodelled = other.unmodelled;
             }
             whole.findings.extend(other.findings);
             whole.placement.extend(other.placement);

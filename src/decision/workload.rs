@@ -11,7 +11,9 @@ use super::fixes::Changeable;
 use super::pod::rows;
 use super::survey::Survey;
 use super::whole_device::Beside;
-use super::{Operation, PlacementRow, Question, Verdict, access, fixes, promise, tell_changed_defaults};
+use super::{
+    Operation, PlacementRow, Question, Verdict, access, counted, fixes, tell_changed_defaults, unmodelled,
+};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, Finding, Severity};
@@ -22,6 +24,8 @@ use crate::workload::pod::PodSpec;
 
 mod change;
 mod ground;
+mod grown;
+mod overlap;
 mod sizing;
 mod whole;
 
@@ -170,7 +174,8 @@ pub(super) fn judge(
         verdict.findings = part.findings;
         verdict.placement = placement;
         if survey.takes_shared() {
-            verdict.promise = promise(survey.policy().enforcement);
+            verdict.promise = counted::promise(&survey, ledger);
+            verdict.unmodelled = unmodelled::sentence(&part.spec);
         }
         tell_changed_defaults(
             &mut verdict.findings,

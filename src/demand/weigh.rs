@@ -1,5 +1,6 @@
 //! A demand on one kind of device: exact shares, or the reasons why this kind cannot take it.
 
+use crate::counted::{self, Taken};
 use crate::demand::{Amount, Claim, Demand, Hold, Part, Standing};
 use crate::device::{DeviceKind, Pool, Sharing};
 use crate::engine::limits::Place;
@@ -31,6 +32,8 @@ pub struct Weighed {
     pub findings: Vec<Finding>,
     /// Whether any pool that the pod asks for is shared.
     pub shared: bool,
+    /// By claim of the demand: what its slots are worth here.
+    pub(crate) taken: Vec<Taken>,
     /// The least that the models of its engines want of their devices; absent where none is known.
     pub wants: Option<Mib>,
 }
@@ -80,19 +83,31 @@ pub struct Rules<'a> {
 pub fn weigh(demand: &Demand, pools: &[Pool], rules: Rules<'_>) -> Weighed {
     let mut weighed = Weighed {
         standings: vec![Standing::default(); pools.len()],
+        taken: vec![Taken::Nothing; demand.claims.len()],
         ..Weighed::default()
     };
+    let carried = demand.carried_by_claim();
     for (index, pool) in pools.iter().enumerate() {
         let mut running = Standing::default();
         let mut peak_of_init = Standing::default();
-        for claim in demand
+        for (at, claim) in demand
             .claims
             .iter()
-            .filter(|claim| claim.resource == pool.resource)
+            .enumerate()
+            .filter(|(_, claim)| claim.resource == pool.resource)
         {
             weighed.shared |= pool.sharing.is_shared();
             let most = MOST_HOLDS.saturating_sub(running.holds.len());
-            let holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
+            let mut holds = claim_holds(claim, pool, rules, most, &mut weighed.findings);
+            if let Some(taken) = weighed.taken.get_mut(at) {
+                *taken = Taken::of(claim, pool, &holds);
+            }
+            if let Some(least) = carried.get(claim.pointer.as_str())
+                && pool.sharing.is_shared()
+                && claim.slots > 0
+            {
+                counted::raise(&mut holds, *least);
+            }
             weighed.findings.extend(mps::findings(claim, pool, rules));
             weighed
                 .findings

@@ -8,10 +8,12 @@ use std::sync::Arc;
 
 use super::catalogue::{Catalogue, ProductLabel};
 use super::config::plugin::PluginConfigMap;
-use super::{DeviceKind, FactNote, GpuNode, Pool, is_slot_resource};
+use super::{Advertised, DeviceKind, FactNote, GpuNode, Identity, Pool, is_slot_resource};
+use crate::counted;
 use crate::policy::MissingFacts;
 use crate::quantity::Quantity;
-use crate::workload::pod::{Metadata, Node, NodeCondition, QuantityText};
+use crate::units::Share;
+use crate::workload::pod::{Node, NodeCondition, QuantityText};
 
 mod configured;
 mod facts;
@@ -93,20 +95,20 @@ pub fn read_in(node: &Node, context: Context<'_>) -> Option<GpuNode> {
 }
 
 /// The same, where ResourceSlices may give a node GPUs that it offers no slots of: one with a label that tells of a GPU is
-/// read without pools.
+/// read without pools. So is one that still advertises the counted resource, which has to be taken away.
 #[must_use]
 pub fn read_or_bare(node: &Node, context: Context<'_>) -> Option<GpuNode> {
-    read_in(node, context).or_else(|| may_have_gpus(&node.metadata.labels).then(|| bare(node)))
+    read_in(node, context)
+        .or_else(|| (may_have_gpus(&node.metadata.labels) || advertised(node).is_any()).then(|| bare(node)))
 }
 
 /// A node without what it offers.
 #[must_use]
 pub fn bare(node: &Node) -> GpuNode {
     GpuNode {
-        metadata: Metadata {
-            name: node.metadata.name.clone(),
-            uid: node.metadata.uid.clone(),
-            ..Metadata::default()
+        metadata: Identity {
+            name: Arc::from(node.metadata.name.as_str()),
+            uid: Box::from(node.metadata.uid.as_str()),
         },
         labels: super::Labels::from(&node.metadata.labels),
         taints: node.spec.taints.clone(),
@@ -114,6 +116,19 @@ pub fn bare(node: &Node) -> GpuNode {
         ready: is_ready(&node.status.conditions),
         pools: Vec::new(),
         notes: Vec::new(),
+        advertised: advertised(node),
+    }
+}
+
+/// What the node's status says of the counted resource.
+fn advertised(node: &Node) -> Advertised {
+    let read = |of: &BTreeMap<String, QuantityText>| {
+        let text = of.get(counted::RESOURCE)?;
+        Some(counted::read(&text.0).unwrap_or(Share::from_ppm(u64::MAX)))
+    };
+    Advertised {
+        capacity: read(&node.status.capacity),
+        allocatable: read(&node.status.allocatable),
     }
 }
 

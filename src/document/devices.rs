@@ -38,6 +38,9 @@ pub struct DeviceRow {
     pub budget_fraction: Share,
     /// Sum of shares on the fullest device that the evidence allows.
     pub promised_fraction: Share,
+    /// The same of pods that are bound alone.
+    #[serde(skip)]
+    pub bound_fraction: Share,
     /// How it is known who stands on the device.
     pub evidence: Evidence,
     /// Who holds memory of it.
@@ -45,10 +48,10 @@ pub struct DeviceRow {
 }
 
 impl DeviceRow {
-    /// Whether more is promised than the budget allows.
+    /// Whether those who are bound take more than the budget allows. Who waits takes nothing yet.
     #[must_use]
     pub fn is_over_budget(&self) -> bool {
-        self.promised_fraction > self.budget_fraction
+        self.bound_fraction > self.budget_fraction
     }
 }
 
@@ -72,6 +75,9 @@ pub struct DeviceHolder {
     pub overhead: Mib,
     /// The part of the device that it holds.
     pub share: Share,
+    /// Whether its pod is not bound yet, so that it takes nothing so far; left out where it is.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
     /// The devices on which it was seen (`GPU-…`); left out where nothing tells.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<String>,
@@ -96,6 +102,7 @@ impl From<DeviceView> for DeviceRow {
             promised: view.promised,
             budget_fraction: view.budget_share,
             promised_fraction: view.promised_share,
+            bound_fraction: view.bound_share,
             evidence: view.evidence,
             holders: view.holders.into_iter().map(DeviceHolder::from).collect(),
         }
@@ -112,6 +119,7 @@ impl From<HolderView> for DeviceHolder {
             request: view.request,
             overhead: view.overhead,
             share: view.share,
+            waiting: !view.bound,
             devices: view.devices.iter().map(ToString::to_string).collect(),
         }
     }
@@ -137,6 +145,7 @@ mod tests {
             promised: Mib::new(24_468),
             budget_fraction: Share::from_ppm(900_000),
             promised_fraction: Share::from_ppm(300_000),
+            bound_fraction: Share::from_ppm(300_000),
             evidence: Evidence::Observed,
             holders: vec![DeviceHolder {
                 namespace: "llm".into(),
@@ -146,6 +155,7 @@ mod tests {
                 request: Mib::new(24_468),
                 overhead: Mib::new(640),
                 share: Share::from_ppm(300_000),
+                waiting: false,
                 devices: Vec::new(),
             }],
         }
@@ -169,9 +179,12 @@ mod tests {
     #[test]
     fn exactly_the_budget_is_not_over_it() {
         let mut row = row();
-        row.promised_fraction = row.budget_fraction;
+        row.bound_fraction = row.budget_fraction;
         assert!(!row.is_over_budget());
+        // Who waits takes nothing yet.
         row.promised_fraction = Share::from_ppm(900_001);
+        assert!(!row.is_over_budget());
+        row.bound_fraction = Share::from_ppm(900_001);
         assert!(row.is_over_budget());
     }
 }

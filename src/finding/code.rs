@@ -64,6 +64,7 @@ codes! {
     Vg211 "VG211" Error   "tenants may not share a device";
     Vg212 "VG212" Warning "co-tenants start together";
     Vg213 "VG213" Warning "more slots than the engine uses";
+    Vg214 "VG214" Error   "the pod does not carry its share";
     Vg301 "VG301" Error   "model does not fit the MIG slice";
     Vg302 "VG302" Error   "no node offers the MIG profile or resource";
     Vg303 "VG303" Error   "ranks over MIG slices";

@@ -8,7 +8,7 @@ use super::{Holder, Ledger};
 use crate::demand::weigh::Rules;
 use crate::demand::weigh::by_claim::{OnEach, held, sharing, takes_by_access, together};
 use crate::demand::{ClaimRef, Use};
-use crate::device::{GpuNode, Sharing};
+use crate::device::{GpuNode, Labels, Sharing};
 use crate::dra::devices::Kind;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::dra::resolve::{Source, Terms};
@@ -85,7 +85,7 @@ impl Ledger {
         for claim in self.dra.claims_on(device) {
             let (namespace, name) = claim;
             for holder in self.claimants(namespace, name) {
-                for used in &holder.demand.uses {
+                for used in holder.uses() {
                     let is_known = there.iter().any(|other| std::ptr::eq(other.used, used));
                     let terms = || self.terms_on(&holder.made, used, claim, device);
                     if let (false, Some(terms)) = (is_known, terms()) {
@@ -119,8 +119,8 @@ impl Ledger {
 
     /// The policy of the devices of a node.
     pub(crate) fn device_policy(&self, node: &str) -> PolicyRef {
-        let unlabelled = BTreeMap::new();
-        let labels = self.nodes.get(node).map(|entry| &entry.node.metadata.labels);
+        let unlabelled = Labels::default();
+        let labels = self.nodes.get(node).map(|entry| &entry.node.labels);
         self.policies().for_device(labels.unwrap_or(&unlabelled))
     }
 
@@ -213,6 +213,8 @@ impl Ledger {
             budget_share: budget,
             promised: sums.request,
             promised_share: sums.share,
+            // Only a claim that is allocated has users here.
+            bound_share: sums.share,
             evidence: Evidence::Observed,
             holders,
             seen: BTreeMap::from([(name.clone(), count)]),
@@ -240,8 +242,21 @@ impl Ledger {
         let raise = of.holder.raise.as_ref().map(|(demand, _)| demand);
         let others = of.holder.recorded.iter().chain(raise);
         let others = others.filter(|other| !Arc::ptr_eq(other, &of.holder.demand));
+        let container = &of.used.claim.container;
+        if of.holder.is_granted(of.used) {
+            let slots = others.flat_map(|demand| &demand.claims);
+            let same = slots
+                .filter(|slots| slots.container == *container && slots.resource == of.used.claim.resource);
+            return same.fold(now, |most, slots| {
+                let other = Use {
+                    claim: slots.clone(),
+                    ..of.used.clone()
+                };
+                most.or_more(held(&other, kind, of.terms, sharing, rules))
+            });
+        }
         let same = others.flat_map(|demand| &demand.uses);
-        let same = same.filter(|used| used.claim.container == of.used.claim.container);
+        let same = same.filter(|used| used.claim.container == *container);
         same.map(|used| held(used, kind, of.terms, sharing, rules))
             .fold(now, OnEach::or_more)
     }

@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::history::More;
 use super::nodes::{Class, NodeEntry};
-use super::room::{Load, may_meet};
+use super::room::Load;
 use super::{Holder, Ledger};
 use crate::demand::Standing;
 use crate::device::{Pool, Sharing};
@@ -69,6 +70,8 @@ pub struct DeviceView {
     pub promised: Mib,
     /// Sum of the shares that may meet on one device.
     pub promised_share: Share,
+    /// The same of pods that are bound alone: the others wait, and may never come together here.
+    pub bound_share: Share,
     /// How it is known which holder stands on which device.
     pub evidence: Evidence,
     /// Everybody on the pool, largest share first.
@@ -90,10 +93,10 @@ pub(crate) struct Meets<'a> {
 }
 
 impl DeviceView {
-    /// Whether more is promised than the budget allows.
+    /// Whether those who are bound take more than the budget allows. Who waits takes nothing yet.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.sharing.is_shared() && self.promised_share > self.budget_share
+        self.sharing.is_shared() && self.bound_share > self.budget_share
     }
 
     /// The promised share as a multiple of the budget, for a gauge.
@@ -167,6 +170,11 @@ impl DeviceView {
                 slots_taken: taken,
                 promised: holders.iter().map(|holder| holder.request).sum(),
                 promised_share: holders.iter().map(|holder| holder.share).sum(),
+                bound_share: holders
+                    .iter()
+                    .filter(|holder| holder.bound)
+                    .map(|holder| holder.share)
+                    .sum(),
                 seen: id.map(|id| (id.clone(), taken)).into_iter().collect(),
                 holders,
                 ..self.clone()
@@ -204,7 +212,7 @@ impl Ledger {
         devices
     }
 
-    /// Devices whose promises exceed their budget: of those that are shared by claim the fullest of each node. Looks closely
+    /// Devices on which bound pods take more than the budget, with those pods alone: of those that are shared by claim the fullest of each node. Looks closely
     /// only at nodes where that can be.
     #[must_use]
     pub fn over_budget(&self) -> Vec<DeviceView> {
@@ -216,10 +224,29 @@ impl Ledger {
         self.nodes
             .iter()
             .filter(|(name, _)| elsewhere.contains(name) || self.is_over(name))
-            .flat_map(|(name, entry)| self.views(name, entry))
+            .flat_map(|(name, entry)| self.views_of(name, entry, Who::Bound))
             .filter(DeviceView::is_over)
             .chain(self.claimed_over_budget())
             .collect()
+    }
+
+    /// How many pools of shared devices there are by the grade at which it is known who stands on which device.
+    #[must_use]
+    pub fn grades(&self) -> BTreeMap<Evidence, usize> {
+        let grades = [Evidence::Observed, Evidence::Spread, Evidence::Any];
+        let mut counts: BTreeMap<Evidence, usize> = grades.map(|grade| (grade, 0)).into();
+        for (_, entry) in self.nodes.iter() {
+            let Some(class) = self.nodes.class(entry.class) else {
+                continue;
+            };
+            let policy = &class.device_policy.device;
+            for (pool, load) in entry.node.pools.iter().zip(&entry.loads) {
+                if pool.sharing.is_shared() {
+                    *counts.entry(load.grade(pool, policy, More::NONE)).or_default() += 1;
+                }
+            }
+        }
+        counts
     }
 
     /// The devices of one node.
@@ -232,14 +259,30 @@ impl Ledger {
     }
 
     fn views(&self, name: &Arc<str>, entry: &NodeEntry) -> Vec<DeviceView> {
+        let mut views = self.views_of(name, entry, Who::All);
+        let waits = |view: &DeviceView| view.holders.iter().any(|holder| !holder.bound);
+        if views.iter().any(|view| view.is_over() && waits(view)) {
+            let bound = self.views_of(name, entry, Who::Bound);
+            for (view, bound) in views.iter_mut().zip(bound) {
+                view.bound_share = bound.promised_share;
+            }
+        }
+        views
+    }
+
+    fn views_of(&self, name: &Arc<str>, entry: &NodeEntry, who: Who) -> Vec<DeviceView> {
         let Some(class) = self.nodes.class(entry.class) else {
             return Vec::new();
         };
-        let everybody = self.everybody(name, entry, class);
+        let mut everybody = self.everybody(name, entry, class);
+        if who == Who::Bound {
+            everybody.retain(|(holder, _)| holder.node.is_some());
+        }
         let policy = &class.device_policy.device;
         let pools = entry.node.pools.iter().enumerate();
         pools
-            .map(|(index, pool)| view(name, pool, index, policy, &everybody))
+            .zip(&entry.loads)
+            .map(|((index, pool), load)| view(name, (pool, load), index, policy, &everybody))
             .collect()
     }
 
@@ -257,7 +300,10 @@ impl Ledger {
             let standings = everybody.iter().filter_map(|(_, standings)| standings.get(pool));
             return standings.map(Standing::request).sum();
         }
-        view(name, of, pool, &class.device_policy.device, &everybody).promised
+        let Some(load) = entry.loads.get(pool) else {
+            return Mib::ZERO;
+        };
+        view(name, (of, load), pool, &class.device_policy.device, &everybody).promised
     }
 
     /// All who stand on a node, or will: what is bound to it, and what has a tentative place there.
@@ -275,10 +321,19 @@ impl Ledger {
             .accounted
             .iter()
             .filter_map(|uid| self.holder(uid))
-            .filter(|holder| holder.movable())
+            .filter(|holder| holder.movable() || holder.foreign)
             .map(|holder| (holder, Cow::Borrowed(&*holder.standings)));
         bound.chain(tentative).collect()
     }
+}
+
+/// Whom a view shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Who {
+    /// Those who are bound and those who have a tentative place.
+    All,
+    /// Those who are bound.
+    Bound,
 }
 
 /// A holder and what it takes on a node, by pool.
@@ -329,12 +384,12 @@ fn holds(everybody: &[Present<'_>], pool: usize) -> Vec<HolderView> {
 
 fn view(
     name: &Arc<str>,
-    pool: &Pool,
+    (pool, accounted): (&Pool, &Load),
     index: usize,
     policy: &DevicePolicy,
     everybody: &[Present<'_>],
 ) -> DeviceView {
-    let mut load = Load::default();
+    let mut load = Load::default().with_history_of(accounted);
     for standing in everybody.iter().filter_map(|(_, standings)| standings.get(index)) {
         load.add(standing);
     }
@@ -358,19 +413,23 @@ fn view(
         budget_share: budget,
         promised: Mib::ZERO,
         promised_share: load.together(pool, policy),
-        evidence: load.grade(pool),
+        // That of those alone who are bound matters only where it is too much with the others.
+        bound_share: load.together(pool, policy),
+        evidence: load.grade(pool, policy, More::NONE),
         holders: holds(everybody, index),
         seen: load
             .observed()
             .map(|(id, there)| (id.clone(), there.slots))
             .collect(),
-        meeting: may_meet(pool, policy),
+        meeting: load.may_meet(pool, policy, More::NONE),
     };
     view.promised = if pool.devices == 1 {
         view.holders.iter().map(|holder| holder.request).sum()
     } else {
         view.meeting(view.holders.iter().map(HolderView::meets).collect(), 0)
     };
+    // From here on it answers for one who comes beside them.
+    view.meeting = load.may_meet(pool, policy, More::ONE);
     view
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Moment;
 use super::observed::Observed;
-use crate::demand::{Demand, Standing};
+use crate::demand::{ClaimRef, Demand, Standing, Use};
 use crate::dra::resolve::Source;
 use crate::workload::pod::{Pod, PodSpec};
 
@@ -41,19 +41,35 @@ pub(crate) struct Holder {
     pub(crate) claims: Vec<Arc<str>>,
     /// The claims that were made for it from templates, by entry of its `resourceClaims`.
     pub(crate) made: BTreeMap<Arc<str>, Arc<str>>,
+    /// Containers whose slots the scheduler allocated by a claim of its own making, each with that claim.
+    pub(crate) granted: Vec<Use>,
     /// Whether the API server has shown it.
     pub(crate) seen: bool,
+    /// Whether only a record tells of it: another replica admitted it.
+    pub(crate) foreign: bool,
     /// Whether it is being deleted. It holds its memory until it is gone.
     pub(crate) terminating: bool,
-    /// Whether this process admitted it.
+    /// Whether this process admitted it, or another replica of it.
     pub(crate) admitted_here: bool,
     /// When it was admitted.
     pub(crate) since: Moment,
     /// Order of arrival.
     pub(crate) order: u64,
+    /// Its priority: kube-scheduler may end it for a pod of a higher one.
+    pub(crate) priority: i32,
 }
 
 impl Holder {
+    /// Containers that use claims: by their own entries, or because the scheduler made a claim for their slots.
+    pub(crate) fn uses(&self) -> impl Iterator<Item = &Use> {
+        self.demand.uses.iter().chain(&self.granted)
+    }
+
+    /// Whether a use of [`Self::uses`] is of slots.
+    pub(crate) fn is_granted(&self, used: &Use) -> bool {
+        self.granted.iter().any(|granted| std::ptr::eq(granted, used))
+    }
+
     /// Whether its place may still be chosen.
     pub(crate) fn movable(&self) -> bool {
         self.node.is_none() && self.demand.takes_part()
@@ -70,9 +86,37 @@ pub(super) fn made(pod: &Pod) -> BTreeMap<Arc<str>, Arc<str>> {
     made.collect()
 }
 
+/// The containers of a pod whose slots stand for devices of a claim that the scheduler made (`extendedResourceClaimStatus`).
+pub(super) fn granted(pod: &Pod, demand: &Demand) -> Vec<Use> {
+    let Some(status) = &pod.status.extended_resource_claim_status else {
+        return Vec::new();
+    };
+    let claim: Arc<str> = Arc::from(status.resource_claim_name.as_str());
+    let mappings = status.request_mappings.iter();
+    let requests: BTreeMap<(&str, &str), &str> = mappings
+        .map(|mapping| {
+            let of = (mapping.container_name.as_str(), mapping.resource_name.as_str());
+            (of, mapping.request_name.as_str())
+        })
+        .collect();
+    let granted = demand.claims.iter().filter_map(|slots| {
+        let request = requests.get(&(slots.container.as_str(), &*slots.resource))?;
+        Some(Use {
+            claim: slots.clone(),
+            refs: vec![ClaimRef {
+                entry: Arc::from(""),
+                source: Source::Named(claim.clone()),
+                request: Some(Arc::from(*request)),
+            }],
+            findings: Vec::new(),
+        })
+    });
+    granted.collect()
+}
+
 /// Names of the claims that a pod's containers use: those that it names, and those that were made for it.
-pub(super) fn claims(demand: &Demand, made: &BTreeMap<Arc<str>, Arc<str>>) -> Vec<Arc<str>> {
-    let refs = demand.uses.iter().flat_map(|used| &used.refs);
+pub(super) fn claims(demand: &Demand, made: &BTreeMap<Arc<str>, Arc<str>>, granted: &[Use]) -> Vec<Arc<str>> {
+    let refs = demand.uses.iter().chain(granted).flat_map(|used| &used.refs);
     let names = refs.filter_map(|used| match &used.source {
         Source::Named(name) => Some(name.clone()),
         Source::Template(_) => made.get(&used.entry).cloned(),
@@ -99,6 +143,7 @@ pub(crate) fn constraints(pod: &Pod) -> Arc<PodSpec> {
         runtime_class_name: spec.runtime_class_name.clone(),
         priority_class_name: spec.priority_class_name.clone(),
         priority: spec.priority,
+        preemption_policy: spec.preemption_policy.clone(),
         scheduling_gates: spec.scheduling_gates.clone(),
         resource_claims: spec.resource_claims.clone(),
         security_context: spec.security_context.clone(),

@@ -2,13 +2,14 @@
 //! weighed once for thousands of nodes and a place is found by its room instead of by looking at each node.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use super::room::{self, Load};
 use crate::workload::pod::PodSpec;
 
 use crate::demand::Standing;
-use crate::device::{GpuNode, Pool};
+use crate::device::{Advertised, GpuNode, Pool};
 use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
 
@@ -153,13 +154,22 @@ impl Nodes {
     /// Puts a node in, empty; the caller accounts its holders again.
     pub(crate) fn set(&mut self, node: GpuNode, policies: &PolicySet) {
         let name: Arc<str> = Arc::from(node.name());
-        self.remove(&name);
+        let before = self
+            .remove(&name)
+            .filter(|before| before.node.pools == node.pools);
         self.hosts.add(&name, &node);
         if !node.notes.is_empty() {
             self.noted.insert(name.clone());
         }
         let class = self.class_of(&node, policies);
-        let loads = vec![Load::default(); node.pools.len()];
+        let mut loads: Vec<Load> = node.pools.iter().map(Load::of).collect();
+        // What was watched of it is true still. Of others the caller ends it where pods stand there already.
+        for (load, before) in loads
+            .iter_mut()
+            .zip(before.iter().flat_map(|before| &before.loads))
+        {
+            *load = std::mem::take(load).with_history_of(before);
+        }
         let entry = NodeEntry {
             node,
             class,
@@ -236,6 +246,19 @@ impl Nodes {
         self.classes.len() - 1
     }
 
+    /// A node's status says something else of the counted resource.
+    pub(crate) fn show(&mut self, name: &str, advertised: Advertised) {
+        if let Some(entry) = self.entries.get_mut(name) {
+            entry.node.advertised = advertised;
+        }
+    }
+
+    /// The nodes behind a name, in order.
+    pub(crate) fn behind(&self, name: Option<&str>) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range::<str, _>((from, Bound::Unbounded))
+    }
+
     /// Kinds that are kept, those without nodes included.
     #[cfg(test)]
     pub(crate) fn class_count(&self) -> usize {
@@ -261,6 +284,22 @@ impl Nodes {
                 }
             }
         });
+    }
+
+    /// Nothing can be told any more of where slots of a node are, until nobody is there.
+    pub(crate) fn end_history(&mut self, name: &str) {
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::end_history));
+        }
+    }
+
+    /// Nobody is bound to a node.
+    pub(crate) fn begin_history(&mut self, name: &str) {
+        let is_watched = |entry: &NodeEntry| entry.loads.iter().any(Load::has_history);
+        if self.get(name).is_some_and(is_watched) {
+            self.change(name, |entry| entry.loads.iter_mut().for_each(Load::begin_history));
+        }
     }
 
     fn change(&mut self, name: &str, change: impl FnOnce(&mut NodeEntry)) {

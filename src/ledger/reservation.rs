@@ -56,6 +56,7 @@ impl Ledger {
             .collect();
         for other in replaced {
             self.take_out(&other);
+            self.records.gone(&other);
         }
         for (moved, to) in &reservation.moves {
             self.account(moved, to);
@@ -89,6 +90,7 @@ impl Ledger {
 
     pub(super) fn reserve(&mut self, uid: &Arc<str>, reservation: Reservation, now: Moment) {
         let previous = self.take_out(uid);
+        self.records.back(uid);
         self.order += 1;
         self.put_in(Holder {
             uid: uid.clone(),
@@ -97,16 +99,19 @@ impl Ledger {
             labels: Arc::new(reservation.labels),
             workload: reservation.workload,
             controller: reservation.controller,
-            claims: holder::claims(&reservation.demand, &BTreeMap::new()),
+            claims: holder::claims(&reservation.demand, &BTreeMap::new(), &[]),
             made: BTreeMap::new(),
+            granted: Vec::new(),
             recorded: Some(reservation.demand.clone()),
             demand: reservation.demand,
             raise: None,
+            priority: reservation.constraints.priority.unwrap_or_default(),
             constraints: Some(reservation.constraints),
             place: None,
             standings: Vec::new(),
             observed: Vec::new(),
             seen: false,
+            foreign: false,
             terminating: false,
             admitted_here: true,
             since: now,
@@ -134,6 +139,8 @@ impl Ledger {
         for uid in over {
             self.end_raise(&uid);
         }
+        self.end_recorded_raises(before);
+        self.adopt_places();
         self.fill_freed();
     }
 
@@ -141,6 +148,7 @@ impl Ledger {
         self.raised.remove(uid);
         if let Some(holder) = self.holders.get_mut(uid) {
             holder.raise = None;
+            self.records.lower(uid);
             self.account_again(uid);
         }
     }
@@ -162,7 +170,9 @@ impl Ledger {
     pub fn release(&mut self, uid: &str) {
         match self.holders.get(uid) {
             Some(holder) if !holder.seen => {
-                self.take_out(uid);
+                let uid = holder.uid.clone();
+                self.take_out(&uid);
+                self.records.gone(&uid);
             }
             Some(holder) if holder.raise.is_some() => self.end_raise(&holder.uid.clone()),
             _ => return,
@@ -188,9 +198,16 @@ impl Ledger {
     /// Reservations of a controller that it can no longer mean when it creates one more pod and wants `wants` at once:
     /// the oldest, and none from after `before`. Pods that are Terminating are not counted, as their controller does not
     /// count them either. What is known here can be older than what the controller knows: before one of these ends, the
-    /// caller asks the API server whether its pod exists.
+    /// caller asks the API server whether its pod exists. One of another replica must have been in a record before
+    /// `foreign_before`, as far as was seen here: from then on, that replica may still take its time to answer.
     #[must_use]
-    pub fn surplus(&self, controller_uid: &str, wants: u32, before: Moment) -> Vec<Stale> {
+    pub fn surplus(
+        &self,
+        controller_uid: &str,
+        wants: u32,
+        before: Moment,
+        foreign_before: Moment,
+    ) -> Vec<Stale> {
         let active = self
             .of_controller(controller_uid)
             .filter(|holder| holder.seen && !holder.terminating);
@@ -205,7 +222,7 @@ impl Ledger {
         let excess = (waiting.len() + 1).saturating_sub(allowed);
         let oldest = waiting.into_iter().take(excess);
         oldest
-            .filter(|holder| holder.since < before)
+            .filter(|holder| holder.since < if holder.foreign { foreign_before } else { before })
             .map(Stale::of)
             .collect()
     }

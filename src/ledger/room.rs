@@ -9,6 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::history::{History, More};
 use crate::demand::Standing;
 use crate::device::Pool;
 use crate::policy::{DevicePolicy, Evidence};
@@ -39,6 +40,8 @@ pub(crate) struct Load {
     everywhere: Share,
     /// Standings of each tenant of which not every device was seen, where tenants are kept apart.
     unseen: Tenants,
+    /// What was watched of a pool whose device plugin spreads its slots.
+    history: Option<History>,
 }
 
 /// How many standings there are of each tenant.
@@ -60,6 +63,7 @@ pub(crate) struct Nameless {
     devices: Vec<There>,
     everywhere: Share,
     unseen: Tenants,
+    history: Option<History>,
 }
 
 /// One device as it may be at worst: what stands on it for certain, and how many of the others may join.
@@ -70,8 +74,71 @@ struct Device<'a> {
 }
 
 impl Load {
+    /// Nothing, on an empty pool.
+    pub(super) fn of(pool: &Pool) -> Self {
+        Self {
+            history: History::of(pool),
+            ..Self::default()
+        }
+    }
+
+    /// The same with what was watched of another load of the same pool.
+    pub(super) fn with_history_of(mut self, other: &Self) -> Self {
+        self.history = other.history;
+        self
+    }
+
+    pub(super) fn has_history(&self) -> bool {
+        self.history.is_some()
+    }
+
+    /// Nothing can be told of where slots are, until nobody is there.
+    pub(super) fn end_history(&mut self) {
+        if let Some(history) = &mut self.history {
+            history.end();
+        }
+    }
+
+    /// The node was empty, or has one pod: what stands on it is spread whatever was before.
+    pub(super) fn begin_history(&mut self) {
+        if self.slots == 0
+            && let Some(history) = &mut self.history
+        {
+            *history = History::default();
+        }
+    }
+
+    /// How many holders may stand on one device as far as nothing tells where they are, `more` among them: all of them where
+    /// the node has one device; else as many as a device has slots, or as the device plugin can have given out there. A
+    /// policy that does not accept `any` as evidence takes no comfort in the number of slots.
+    pub(crate) fn may_meet(&self, pool: &Pool, policy: &DevicePolicy, more: More) -> usize {
+        if pool.devices <= 1 {
+            return usize::MAX;
+        }
+        let by_slots = policy
+            .accepts(Evidence::Any)
+            .then(|| pool.sharing.slots_per_device());
+        let fewest = [by_slots, self.spread(pool, policy, more)]
+            .into_iter()
+            .flatten()
+            .min();
+        fewest.map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX))
+    }
+
+    /// Most slots on one device by how the device plugin gives them out, where that is known.
+    fn spread(&self, pool: &Pool, policy: &DevicePolicy, more: More) -> Option<u32> {
+        let history = self.history.filter(|_| policy.accepts(Evidence::Spread))?;
+        let most = history.most_on_a_device(pool, self.slots, more)?;
+        // What was seen is right: the plugin did not choose as it says.
+        let is_so = self.observed.values().all(|there| there.taken.slots <= most);
+        is_so.then_some(most)
+    }
+
     pub(crate) fn add(&mut self, standing: &Standing) {
         self.slots = self.slots.saturating_add(standing.slots);
+        if let Some(history) = self.history.as_mut().filter(|_| standing.slots > 0) {
+            history.note(self.slots, More::of(standing));
+        }
         for new in standing.anywhere() {
             if standing.slots == 0 {
                 self.beside = self.beside.plus(new);
@@ -149,6 +216,7 @@ impl Load {
             devices,
             everywhere: self.everywhere,
             unseen: self.unseen.clone(),
+            history: self.history,
         }
     }
 
@@ -158,9 +226,11 @@ impl Load {
     }
 
     /// How it is known where the holders of a pool stand.
-    pub(crate) fn grade(&self, pool: &Pool) -> Evidence {
+    pub(crate) fn grade(&self, pool: &Pool, policy: &DevicePolicy, more: More) -> Evidence {
         if pool.devices <= 1 || !pool.sharing.is_shared() || self.is_seen() {
             Evidence::Observed
+        } else if self.spread(pool, policy, more).is_some() {
+            Evidence::Spread
         } else {
             Evidence::Any
         }
@@ -171,12 +241,29 @@ impl Load {
         self.shares.is_empty() && self.beside == Share::ZERO && !self.observed.is_empty()
     }
 
+    /// The sum of all shares; one that is taken of every device counts as often as there are devices.
+    pub(crate) fn sum(&self, devices: u64) -> Share {
+        let anywhere: Share = self.shares.iter().copied().sum();
+        let seen: Share = self.observed.values().map(|there| there.taken.share).sum();
+        anywhere
+            .plus(seen)
+            .plus(self.beside)
+            .plus(self.everywhere.times(devices))
+    }
+
     /// The sum of the shares that may come together on one device.
     pub(crate) fn together(&self, pool: &Pool, policy: &DevicePolicy) -> Share {
+        self.together_beside(pool, policy, More::NONE)
+    }
+
+    /// The same without what comes, once that has come: how many may meet can hang on it.
+    pub(crate) fn together_beside(&self, pool: &Pool, policy: &DevicePolicy, more: More) -> Share {
         if self.observed.is_empty() {
-            return self.everywhere.plus(self.largest(may_meet(pool, policy)));
+            return self
+                .everywhere
+                .plus(self.largest(self.may_meet(pool, policy, more)));
         }
-        let devices = self.devices(pool, policy);
+        let devices = self.devices(pool, policy, more);
         let sums = devices.map(|device| device.share.plus(self.largest(device.free)));
         self.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
     }
@@ -188,8 +275,8 @@ impl Load {
     }
 
     /// The devices of the pool: each that was seen, and one for all of which nothing was seen.
-    fn devices(&self, pool: &Pool, policy: &DevicePolicy) -> impl Iterator<Item = Device<'_>> {
-        let most = may_meet(pool, policy);
+    fn devices(&self, pool: &Pool, policy: &DevicePolicy, more: More) -> impl Iterator<Item = Device<'_>> {
+        let most = self.may_meet(pool, policy, more);
         let slots = pool.sharing.slots_per_device();
         let devices = usize::try_from(pool.devices).unwrap_or(usize::MAX);
         // Labels that speak of fewer devices or slots than were seen are wrong, so they keep nobody off a device.
@@ -228,23 +315,13 @@ impl Load {
                 || self.observed.values().any(|there| is_foreign(&there.tenants));
         }
         let is_anywhere = !standing.is_seen();
-        let open = self.devices(pool, policy).filter(|device| {
-            is_anywhere && device.free > 0
+        let open = self.devices(pool, policy, More::of(standing)).filter(|device| {
+            is_anywhere && (device.free > 0 || standing.slots == 0)
                 || standing.on_devices().any(|(seen, _, _)| Some(seen) == device.id)
         });
         let mut there = open.filter_map(|device| self.observed.get(device.id?));
         there.any(|there| is_foreign(&there.tenants))
     }
-}
-
-/// How many holders of a pool may stand on the same device as far as nothing tells where they are: all of them where the
-/// node has one device, else as many as a device has slots. A policy that does not accept `any` as evidence takes no
-/// comfort in that number, so all may meet.
-pub(crate) fn may_meet(pool: &Pool, policy: &DevicePolicy) -> usize {
-    if pool.devices <= 1 || !policy.accepts(Evidence::Any) {
-        return usize::MAX;
-    }
-    usize::try_from(pool.sharing.slots_per_device()).unwrap_or(usize::MAX)
 }
 
 /// Whether a standing fits beside a load.
@@ -292,7 +369,7 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
     let mut new = standing.holds.iter().map(|hold| hold.share).peekable();
     let added: Share = standing.everywhere.iter().map(|hold| hold.share).sum();
     let mut sum = load.everywhere.plus(load.beside).plus(added);
-    for _ in 0..may_meet(pool, policy) {
+    for _ in 0..load.may_meet(pool, policy, More::of(standing)) {
         let next = match (old.peek(), new.peek()) {
             (Some(a), Some(b)) if b > a => new.next(),
             (Some(_), _) => old.next(),
@@ -305,7 +382,7 @@ pub(crate) fn with(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &S
 }
 
 /// The same where the devices of some holders are known. A device without a free slot is none that the standing can be on,
-/// unless it takes memory of every device.
+/// unless it takes memory of every device, or takes none of the slots.
 fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standing) -> Share {
     let mut after = load.clone();
     after.add(standing);
@@ -313,19 +390,19 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
     // What takes no slot is kept off no device by a lack of them.
     let is_everywhere = !standing.everywhere.is_empty() || is_anywhere && standing.slots == 0;
     let full: Vec<&Arc<str>> = load
-        .devices(pool, policy)
+        .devices(pool, policy, More::of(standing))
         .filter(|device| device.free == 0)
         .filter_map(|device| device.id)
         .collect();
     let may_be_on = |device: &Device<'_>| match device.id {
         Some(id) => {
             is_everywhere
-                || is_anywhere && !full.contains(&id)
+                || is_anywhere && (standing.slots == 0 || !full.contains(&id))
                 || standing.seen.iter().any(|seen| seen.devices.contains_key(id))
         }
         None => is_everywhere || is_anywhere,
     };
-    let devices = after.devices(pool, policy).filter(may_be_on);
+    let devices = after.devices(pool, policy, More::NONE).filter(may_be_on);
     let sums = devices.map(|device| device.share.plus(after.largest(device.free)));
     after.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
 }
@@ -341,10 +418,12 @@ pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
         return Share::WHOLE.times(u64::from(free));
     }
     if load.observed.is_empty() {
-        let others = load.largest(may_meet(pool, policy).saturating_sub(1));
+        let others = load.largest(load.may_meet(pool, policy, More::ONE).saturating_sub(1));
         return policy.budget.less(load.everywhere.plus(others));
     }
-    let devices = load.devices(pool, policy).filter(|device| device.free > 0);
+    let devices = load
+        .devices(pool, policy, More::ONE)
+        .filter(|device| device.free > 0);
     let most = devices.map(|device| device.share.plus(load.largest(device.free.saturating_sub(1))));
     // The slot that is free by the count is on none of the devices: the labels contradict what was seen.
     most.max()
@@ -469,6 +548,31 @@ mod tests {
         assert_eq!(load.together(&pool, &policy()).ppm(), 200_000);
         load.remove(&beside);
         assert_eq!(load, Load::default());
+    }
+
+    #[test]
+    fn what_takes_no_slot_may_be_on_a_device_that_has_none_left() {
+        let pool = pool(2, 2);
+        let mut load = Load::default();
+        for _ in 0..2 {
+            let mut there = on("gpu-a", 400_000);
+            there.tenant = Some("a".into());
+            load.add(&there);
+        }
+        let mut beside = standing(&[200_000]);
+        assert!(
+            fits(&pool, &policy(), &load, &beside).all(),
+            "by a slot of the other"
+        );
+        beside.slots = 0;
+        assert!(!fits(&pool, &policy(), &load, &beside).memory);
+        assert_eq!(with(&pool, &policy(), &load, &beside).ppm(), 1_000_000);
+        let mut little = standing(&[100_000]);
+        little.slots = 0;
+        little.tenant = Some("a".into());
+        assert!(fits(&pool, &policy(), &load, &little).all());
+        little.tenant = Some("b".into());
+        assert!(!fits(&pool, &policy(), &load, &little).tenants);
     }
 
     #[test]

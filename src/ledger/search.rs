@@ -3,9 +3,11 @@
 //! Never optimistic: every answer is a placement in which each device stays within its budget. Exact for small sets of
 //! pods that are not bound yet; for large ones a place can be missed, never invented.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::history::More;
 use super::nodes::{Class, NodeEntry};
 use super::room::{self, Fits, Load, Nameless};
 use super::{Holder, Ledger};
@@ -21,6 +23,9 @@ use crate::workload::pod::PodSpec;
 const MOST_MOVED: usize = 48;
 /// Steps of one joint search, which is made under the ledger's lock. Ten pods on ten nodes are exhausted within it.
 const MOST_STEPS: u32 = 5_000;
+/// Nodes that one joint search looks at, each as often as it is asked: many nodes that a pod's constraints rule out make a
+/// step long. Enough to ask 48 pods once for each of 8,000 nodes.
+const MOST_LOOKED_AT: u32 = 400_000;
 /// Nodes over which sums are taken before a joint search.
 const MOST_SUMMED: usize = 512;
 
@@ -57,6 +62,7 @@ impl Ask {
                     standings,
                     findings: Vec::new(),
                     wants: None,
+                    taken: Vec::new(),
                     shared,
                 },
             );
@@ -82,6 +88,8 @@ pub(crate) struct Overlay<'a> {
     changed: BTreeMap<Arc<str>, Vec<Load>>,
     /// Holders that were taken out.
     absent: BTreeSet<Arc<str>>,
+    /// Nodes that were looked at since the last joint search began.
+    looked_at: Cell<u32>,
 }
 
 impl<'a> Overlay<'a> {
@@ -90,6 +98,7 @@ impl<'a> Overlay<'a> {
             ledger,
             changed: BTreeMap::new(),
             absent: BTreeSet::new(),
+            looked_at: Cell::new(0),
         }
     }
 
@@ -135,6 +144,8 @@ impl<'a> Overlay<'a> {
 
     /// Whether standings fit on a node as it is thought of.
     pub(crate) fn fits(&self, name: &str, entry: &NodeEntry, standings: &[Standing]) -> Fits {
+        #[cfg(test)]
+        steps::count();
         let Some(class) = self.ledger.nodes.class(entry.class) else {
             return Fits {
                 memory: false,
@@ -190,6 +201,20 @@ impl<'a> Overlay<'a> {
         }
     }
 
+    /// The same once a standing is there, without its own shares.
+    pub(crate) fn together_beside(
+        &self,
+        name: &str,
+        entry: &NodeEntry,
+        pool: usize,
+        standing: &Standing,
+    ) -> Share {
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => load.together_beside(pool, policy, More::of(standing)),
+            None => Share::ZERO,
+        }
+    }
+
     /// The same with a standing added.
     pub(crate) fn together_with(
         &self,
@@ -204,11 +229,20 @@ impl<'a> Overlay<'a> {
         }
     }
 
-    /// How it is known where the holders of the pool stand.
-    pub(crate) fn grade(&self, name: &str, entry: &NodeEntry, pool: usize) -> Evidence {
+    /// How it is known where the holders of the pool stand, once a standing is there as well.
+    pub(crate) fn grade(&self, name: &str, entry: &NodeEntry, pool: usize, more: &Standing) -> Evidence {
         match self.pool(name, entry, pool) {
-            Some((pool, _, load)) => load.grade(pool),
+            Some((pool, policy, load)) => load.grade(pool, policy, More::of(more)),
             None => Evidence::Any,
+        }
+    }
+
+    /// How many holders of the pool may stand on one device as far as nothing tells where they are, once a standing is there
+    /// as well.
+    pub(crate) fn may_meet(&self, name: &str, entry: &NodeEntry, pool: usize, more: &Standing) -> usize {
+        match self.pool(name, entry, pool) {
+            Some((pool, policy, load)) => load.may_meet(pool, policy, More::of(more)),
+            None => usize::MAX,
         }
     }
 
@@ -256,6 +290,9 @@ impl<'a> Overlay<'a> {
         let named = self.ledger.nodes.named(spec);
         let is_named = named.is_some();
         let fitting = move |name: Arc<str>| {
+            self.looked_at.set(self.looked_at.get().saturating_add(1));
+            #[cfg(test)]
+            steps::count();
             let entry = self
                 .ledger
                 .nodes
@@ -289,7 +326,8 @@ impl<'a> Overlay<'a> {
         changed.chain(unchanged).filter_map(fitting)
     }
 
-    /// Places several pods together; the places in their order.
+    /// Places several pods together; the places in their order. `None` as well where that takes more than [`MOST_STEPS`]
+    /// tries or [`MOST_LOOKED_AT`] nodes: then nobody moves and the pod has no place.
     pub(crate) fn place_all(&mut self, asks: &[&Ask]) -> Option<Vec<Arc<str>>> {
         let mut order: Vec<usize> = (0..asks.len()).collect();
         order.sort_by_key(|index| std::cmp::Reverse(asks.get(*index).map_or(Share::ZERO, |ask| ask.size())));
@@ -308,6 +346,7 @@ impl<'a> Overlay<'a> {
         if self.too_little(asks) {
             return None;
         }
+        self.looked_at.set(0);
         let mut places = vec![None; asks.len()];
         self.descend(&mut joint, &order, &mut places)
             .then(|| places.into_iter().flatten().collect())
@@ -367,6 +406,9 @@ impl<'a> Overlay<'a> {
         };
         let asks = joint.asks;
         let Some(ask) = asks.get(*first) else { return false };
+        if joint.is_spent(self) {
+            return false;
+        }
         let state = (order.len(), self.state(&joint.specs));
         if joint.dead_ends.contains(&state) {
             return false;
@@ -384,7 +426,7 @@ impl<'a> Overlay<'a> {
             .collect();
         for (class, name) in choices {
             joint.steps += 1;
-            if joint.steps > MOST_STEPS {
+            if joint.is_spent(self) {
                 return false;
             }
             let Some(weighed) = ask.weighed.get(&class) else {
@@ -454,6 +496,12 @@ struct JointSearch<'a> {
     steps: u32,
 }
 
+impl JointSearch<'_> {
+    fn is_spent(&self, overlay: &Overlay<'_>) -> bool {
+        self.steps > MOST_STEPS || overlay.looked_at.get() > MOST_LOOKED_AT
+    }
+}
+
 /// The first pool of which slots are asked.
 fn first_asked(class: &Class, weighed: &Weighed) -> Option<usize> {
     let mut asked = class.pools.iter().zip(&weighed.standings);
@@ -515,4 +563,26 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
         .map(|((holder, _), to)| (holder.uid.clone(), to))
         .collect();
     Some(Joint { place, moves })
+}
+
+/// Questions whether a node takes a pod, counted so that a test fails where a call would ask on and on.
+#[cfg(test)]
+pub(super) mod steps {
+    use std::cell::Cell;
+
+    thread_local! {
+        static LEFT: Cell<u64> = const { Cell::new(u64::MAX) };
+    }
+
+    pub(super) fn count() {
+        let left = LEFT.get().checked_sub(1);
+        LEFT.set(left.expect("no more questions than the test allows"));
+    }
+
+    /// What `run` gives, and how many questions it asked; panics beyond `most`.
+    pub(crate) fn within<T>(most: u64, run: impl FnOnce() -> T) -> (T, u64) {
+        let before = LEFT.replace(most);
+        let result = run();
+        (result, most - LEFT.replace(before))
+    }
 }

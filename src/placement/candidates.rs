@@ -280,15 +280,14 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::device::Labels;
-    use crate::workload::pod::Metadata;
+    use crate::device::{Identity, Labels};
 
     fn node() -> GpuNode {
         let labels = [("zone", "a"), ("nvidia.com/gpu.count", "8"), ("empty", "")];
         GpuNode {
-            metadata: Metadata {
-                name: "node-1".to_owned(),
-                ..Metadata::default()
+            metadata: Identity {
+                name: "node-1".into(),
+                ..Identity::default()
             },
             labels: Labels::from(
                 &labels
@@ -300,6 +299,7 @@ mod tests {
             ready: true,
             pools: Vec::new(),
             notes: Vec::new(),
+            advertised: crate::device::Advertised::default(),
         }
     }
 
@@ -535,7 +535,7 @@ mod tests {
         cordoned.taints = vec![taint(UNSCHEDULABLE, "", "NoSchedule")];
         assert_eq!(node_matches(&pod, &cordoned), Fit::Now);
         let mut other = node();
-        "node-2".clone_into(&mut other.metadata.name);
+        other.metadata.name = "node-2".into();
         assert_eq!(node_matches(&pod, &other), Fit::Never(Mismatch::Affinity));
     }
 

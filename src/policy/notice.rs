@@ -3,10 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::Enforcement;
 use super::check::at;
 use super::spec::{GpuSharingPolicy, LookUp, OtherSharingRule, Spec, Trust};
 use super::tree::Tree;
-use super::{Enforcement, Evidence};
 
 /// A field of a policy that was accepted and does not do all that it says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +36,6 @@ pub(crate) fn notices(document: &GpuSharingPolicy, source: &Arc<str>, tree: &Tre
     let mut fields = Vec::new();
     if let Some(spec) = &document.spec {
         matches(spec, &mut fields);
-        device(spec, &mut fields);
         others(spec, &mut fields);
     }
     let mut notices: Vec<Notice> = fields
@@ -101,26 +100,12 @@ fn matches(spec: &Spec, fields: &mut Fields) {
     }
 }
 
-fn device(spec: &Spec, fields: &mut Fields) {
-    let Some(device) = &spec.device else { return };
-    let differs = device
-        .evidence
-        .as_ref()
-        .is_some_and(|evidence| evidence.contains(&Evidence::Spread) && !evidence.contains(&Evidence::Any));
-    later_because(
-        "spec.device.evidence",
-        differs,
-        "spread is not worked out, so a holder whose device was not seen counts on every device of its node",
-        fields,
-    );
-}
-
 fn others(spec: &Spec, fields: &mut Fields) {
     let enforced = matches!(spec.enforcement, Some(Enforcement::Binding | Enforcement::Gated));
     later_because(
         "spec.enforcement",
         enforced,
-        "every level acts as admission",
+        "the level acts as admission",
         fields,
     );
     let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);

@@ -127,6 +127,30 @@ impl PolicySet {
         &self.of_pod(namespace_labels, pod_labels, None).access
     }
 
+    /// Whether a node advertises memory: whether some pod there could be under a policy by which kube-scheduler counts it.
+    #[must_use]
+    pub fn counts_on(&self, node_labels: &impl LabelSet) -> bool {
+        for policy in self.iter() {
+            let matches = &policy.matches;
+            let is_here = matches
+                .nodes
+                .as_ref()
+                .is_none_or(|nodes| nodes.matches(node_labels));
+            if matches.expression.is_some() || !is_here {
+                continue;
+            }
+            if policy.counts() {
+                return true;
+            }
+            // It applies to every pod of the node, and those behind it to none.
+            if matches.by_nodes_alone() {
+                return false;
+            }
+        }
+        // The built-in default matches everything, so this is not reached.
+        false
+    }
+
     /// Every runtime class that some policy says shows all devices.
     pub fn runtime_classes(&self) -> impl Iterator<Item = &str> {
         self.iter()

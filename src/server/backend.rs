@@ -9,22 +9,26 @@ use futures::future::BoxFuture;
 use json_patch::PatchOperation;
 
 use super::metrics::Metrics;
+use super::recorder::{Recorder, Settled};
 use crate::admission::Scale;
 use crate::configuration::NodeLabels;
 use crate::decision::{
-    ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge, judge_configuration,
-    mutate, prepare,
+    AutoscalerQuestion, ConfigurationQuestion, Operation, Prepared, Question, Surroundings, Verdict, judge,
+    judge_autoscaler, judge_configuration, mutate, prepare, unrecorded,
 };
 use crate::engine::{self, LookUp, NoSources, Sources};
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::pod::OwnerReference;
-use crate::workload::{Malformed, Workload, WorkloadKind, controller_of};
+use crate::workload::{Autoscaler, Malformed, Workload, WorkloadKind, controller_of};
 
 mod configuration;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
+/// Milliseconds after which another replica has answered whose reservation stands in a record: the whole of a review, and
+/// once more what the store may take before it says that it wrote.
+const ANSWERED_ELSEWHERE: u64 = 2_500 + 2_000;
 /// Reservations of one controller that are checked for one review.
 const MOST_CHECKED: usize = 8;
 
@@ -42,7 +46,8 @@ pub trait LookUps: Send + Sync + 'static {
     /// Labels of a namespace; empty where it is not known.
     fn namespace_labels<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, BTreeMap<String, String>>;
 
-    /// The workload whose scale is changed; `None` where it is not known, and then nothing is said about the change.
+    /// The workload whose scale is changed, or that an autoscaler scales; `None` where it is not known, and then nothing is
+    /// said about the change.
     fn workload<'a>(
         &'a self,
         _kind: WorkloadKind,
@@ -115,7 +120,8 @@ pub struct NamedConfigMaps {
     pub allowed: bool,
 }
 
-/// Decides and reserves. Synchronous: all that takes time was looked up before.
+/// Decides and reserves. What takes time before the decision was looked up; what takes time after it is the record that
+/// replicas share.
 pub trait Decider: Send + Sync + 'static {
     /// What to look up before the decision.
     fn config_maps(&self, question: &Question) -> NamedConfigMaps;
@@ -123,8 +129,15 @@ pub trait Decider: Send + Sync + 'static {
     /// Whether the object asks for a GPU at all, or cannot be read.
     fn concerns_gpus(&self, question: Question) -> bool;
 
-    /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold.
-    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision;
+    /// Judges and, where the verdict admits and the question is no dry run, reserves in the same hold. Where replicas
+    /// share a ledger, waits until its record holds the reservation, at most `until` then. Whoever drops this in between
+    /// gives the reservation back.
+    fn decide<'a>(
+        &'a self,
+        question: Question,
+        sources: &'a (dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> BoxFuture<'a, Decision>;
 
     /// What the policy changes in a pod that is created.
     fn mutate(&self, _question: Question, _sources: &dyn Sources) -> Vec<PatchOperation> {
@@ -138,6 +151,16 @@ pub trait Decider: Send + Sync + 'static {
 
     /// Judges what configures GPUs. Nothing is reserved.
     fn decide_configuration(&self, _question: &ConfigurationQuestion) -> Verdict {
+        Verdict::not_ours()
+    }
+
+    /// Judges an autoscaler by the question about its target at the maximum. Nothing is reserved.
+    fn decide_autoscaler(
+        &self,
+        _autoscaler: &Autoscaler,
+        _target: Question,
+        _sources: &dyn Sources,
+    ) -> Verdict {
         Verdict::not_ours()
     }
 
@@ -174,14 +197,24 @@ impl Clock {
     }
 }
 
+/// Times that one pod is judged because another replica took its place in between.
+const MOST_JUDGED: u32 = 8;
+
 /// The core's decision over a ledger that others fill.
-#[derive(Debug)]
 pub struct LedgerDecider {
     ledger: Arc<Mutex<Ledger>>,
     /// The ledger's policies as they were last seen, so that reading an object needs no lock. The lock's holder checks
     /// that they are still in force.
     policies: ArcSwap<PolicySet>,
     clock: Clock,
+    /// Where replicas share a ledger.
+    recorder: Option<Arc<Recorder>>,
+}
+
+/// What came of judging once.
+struct Judged {
+    decision: Decision,
+    prepared: Prepared,
 }
 
 impl LedgerDecider {
@@ -193,6 +226,17 @@ impl LedgerDecider {
             ledger,
             policies: ArcSwap::new(policies),
             clock,
+            recorder: None,
+        }
+    }
+
+    /// The same in one of several replicas, whose reservations this recorder brings into the records that they share. It is
+    /// over the same ledger.
+    #[must_use]
+    pub fn with_recorder(self, recorder: Arc<Recorder>) -> Self {
+        Self {
+            recorder: Some(recorder),
+            ..self
         }
     }
 
@@ -218,6 +262,83 @@ impl LedgerDecider {
             prepared = prepare(prepared.question().clone(), &policies, sources);
         }
         (prepared, ledger)
+    }
+
+    /// Judges and reserves, in one hold.
+    fn judge_once(&self, question: Question, sources: &dyn Sources) -> Judged {
+        let dry_run = question.dry_run;
+        let (prepared, mut ledger) = self.prepared(question, sources);
+        let mut verdict = judge(&prepared, &ledger);
+        let reservation = if verdict.admit && !dry_run {
+            verdict.reservation.take()
+        } else {
+            None
+        };
+        let mut reserved = None;
+        if let Some(reservation) = reservation {
+            if reservation.uid.is_empty() {
+                // Reservations are kept by UID: two pods without one would be counted as one.
+                verdict.admit = false;
+                verdict.malformed = Some(Malformed {
+                    path: "metadata.uid".to_owned(),
+                    message:
+                        "is missing; the API server gives each pod its UID before it asks for validation"
+                            .to_owned(),
+                });
+            } else {
+                let uid = reservation.uid.clone();
+                ledger.commit(reservation, self.clock.now());
+                if self.recorder.is_some() {
+                    ledger.await_record(&uid);
+                }
+                reserved = Some(uid);
+            }
+        }
+        drop(ledger);
+        Judged {
+            decision: Decision { verdict, reserved },
+            prepared,
+        }
+    }
+
+    /// Waits until a record holds what was reserved. If another replica was faster, the pod is judged again: it may have
+    /// another place, or be refused for want of one.
+    async fn settle(
+        &self,
+        recorder: &Recorder,
+        mut judged: Judged,
+        sources: &(dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> Decision {
+        for _ in 0..MOST_JUDGED {
+            let Some(uid) = judged.decision.reserved.clone() else {
+                return judged.decision;
+            };
+            match recorder.settle(&uid, until).await {
+                Settled::Recorded => return judged.decision,
+                Settled::Withdrawn => {
+                    judged = self.judge_once(judged.prepared.question().clone(), sources);
+                }
+                Settled::Failed { node, reason } => return self.unrecorded(&judged.prepared, &node, &reason),
+            }
+        }
+        if let Some(uid) = &judged.decision.reserved {
+            let mut ledger = self.lock();
+            ledger.release(uid);
+            ledger.end_await(uid);
+        }
+        self.unrecorded(
+            &judged.prepared,
+            "",
+            "other replicas took each place that was found",
+        )
+    }
+
+    fn unrecorded(&self, prepared: &Prepared, node: &str, reason: &str) -> Decision {
+        Decision {
+            verdict: unrecorded(prepared, &self.lock(), node, reason),
+            reserved: None,
+        }
     }
 }
 
@@ -252,39 +373,19 @@ impl Decider for LedgerDecider {
         mutate(&prepared, &ledger)
     }
 
-    fn decide(&self, question: Question, sources: &dyn Sources) -> Decision {
-        let dry_run = question.dry_run;
-        let (prepared, mut ledger) = self.prepared(question, sources);
-        let mut verdict = judge(&prepared, &ledger);
-        let reservation = if verdict.admit && !dry_run {
-            verdict.reservation.take()
-        } else {
-            None
-        };
-        if reservation
-            .as_ref()
-            .is_some_and(|reservation| reservation.uid.is_empty())
-        {
-            // Reservations are kept by UID: two pods without one would be counted as one.
-            verdict.admit = false;
-            verdict.malformed = Some(Malformed {
-                path: "metadata.uid".to_owned(),
-                message: "is missing; the API server gives each pod its UID before it asks for validation"
-                    .to_owned(),
-            });
-            drop(ledger);
-            return Decision {
-                verdict,
-                reserved: None,
-            };
+    fn decide<'a>(
+        &'a self,
+        question: Question,
+        sources: &'a (dyn Sources + Sync),
+        until: tokio::time::Instant,
+    ) -> BoxFuture<'a, Decision> {
+        let judged = self.judge_once(question, sources);
+        match &self.recorder {
+            Some(recorder) if judged.decision.reserved.is_some() => {
+                Box::pin(self.settle(recorder, judged, sources, until))
+            }
+            _ => Box::pin(std::future::ready(judged.decision)),
         }
-        let reserved = reservation.map(|reservation| {
-            let uid = reservation.uid.clone();
-            ledger.commit(reservation, self.clock.now());
-            uid
-        });
-        drop(ledger);
-        Decision { verdict, reserved }
     }
 
     fn mig_config_maps(&self, node: &NodeLabels) -> Vec<ConfigMapName> {
@@ -300,6 +401,10 @@ impl Decider for LedgerDecider {
         judge_configuration(question, &around)
     }
 
+    fn decide_autoscaler(&self, autoscaler: &Autoscaler, target: Question, sources: &dyn Sources) -> Verdict {
+        judge_autoscaler(autoscaler, target, &self.lock(), sources)
+    }
+
     fn release(&self, uid: &str) {
         self.lock().release(uid);
     }
@@ -309,8 +414,10 @@ impl Decider for LedgerDecider {
     }
 
     fn surplus(&self, controller_uid: &str, wants: u32) -> Vec<Stale> {
-        let before = Moment(self.clock.now().0.saturating_sub(ON_ITS_WAY));
-        self.lock().surplus(controller_uid, wants, before)
+        let now = self.clock.now().0;
+        let before = Moment(now.saturating_sub(ON_ITS_WAY));
+        let foreign_before = Moment(now.saturating_sub(ANSWERED_ELSEWHERE + ON_ITS_WAY));
+        self.lock().surplus(controller_uid, wants, before, foreign_before)
     }
 }
 
@@ -461,6 +568,18 @@ impl Backend {
             scale_only: true,
             dry_run: true,
         })
+    }
+}
+
+impl Backend {
+    /// The question about the target of an autoscaler at its maximum; `None` where the target is not known, or is none of
+    /// ours.
+    pub(super) async fn autoscaled(&self, question: &AutoscalerQuestion, time: Duration) -> Option<Question> {
+        let Autoscaler { object, target, .. } = &question.autoscaler;
+        let kind = question.autoscaler.target_kind()?;
+        let look_up = self.look_ups.workload(kind, &object.namespace, &target.name);
+        let workload = tokio::time::timeout(time, look_up).await.ok().flatten()?;
+        question.at_the_maximum(&workload)
     }
 }
 

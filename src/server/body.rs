@@ -161,11 +161,16 @@ mod tests {
             true
         }
 
-        fn decide(&self, _: Question, _: &dyn Sources) -> Decision {
-            Decision {
+        fn decide<'a>(
+            &'a self,
+            _: Question,
+            _: &'a (dyn Sources + Sync),
+            _: tokio::time::Instant,
+        ) -> futures::future::BoxFuture<'a, Decision> {
+            Box::pin(std::future::ready(Decision {
                 verdict: Verdict::default(),
                 reserved: None,
-            }
+            }))
         }
 
         fn release(&self, uid: &str) {

@@ -20,6 +20,8 @@ use crate::decision::{ConfigurationQuestion, Question, Verdict};
 use crate::finding::{Code, Severity};
 use crate::workload::{Malformed, ObjectRef, WorkloadKind};
 
+mod autoscaler;
+
 /// What every request shares.
 #[derive(Clone)]
 pub(super) struct Shared {
@@ -28,6 +30,9 @@ pub(super) struct Shared {
     pub(super) metrics: Arc<Metrics>,
     pub(super) settings: Arc<Settings>,
 }
+
+/// What is left of a review's time when a reservation that no record holds yet is given up, to say so.
+const TO_ANSWER: std::time::Duration = std::time::Duration::from_millis(100);
 
 /// An answer and what is counted of it.
 struct Reply {
@@ -148,7 +153,7 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
     }
     let mut review = Review::decode(&body).map_err(|error| bad(error.to_string()))?;
 
-    let kind = if &*review.sub_resource == "scale" {
+    let kind = if &*review.sub_resource == "scale" || review.is_autoscaler() {
         Kind::Scale
     } else {
         review.workload_kind().into()
@@ -169,8 +174,11 @@ async fn respond(shared: &Shared, endpoint: Endpoint, request: Request) -> Resul
             }
         }
         Endpoint::Validate => {
-            let work = AssertUnwindSafe(tokio::time::timeout_at(deadline, decide(shared, &mut review)))
-                .catch_unwind();
+            let work = AssertUnwindSafe(tokio::time::timeout_at(
+                deadline,
+                decide(shared, &mut review, deadline),
+            ))
+            .catch_unwind();
             match work.await {
                 Ok(Ok(reply)) => reply,
                 Ok(Err(_)) => late(&review),
@@ -196,7 +204,7 @@ async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
     let mut question = match review.question(std::collections::BTreeMap::new()) {
         Ok(Asked::Workload(question)) => *question,
         // An object that cannot be read is the validating call's to refuse.
-        Ok(Asked::Scale(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
+        Ok(Asked::Scale(_) | Asked::Autoscaler(_) | Asked::Configuration(_) | Asked::NotOurs) | Err(_) => {
             return admit(review, Outcome::NotOurs);
         }
     };
@@ -219,7 +227,7 @@ async fn mutate_pod(shared: &Shared, review: &mut Review<'_>) -> Reply {
 }
 
 /// Look-ups, then the decision. No lock is held at an `await`.
-async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
+async fn decide(shared: &Shared, review: &mut Review<'_>, deadline: tokio::time::Instant) -> Reply {
     let time = shared.settings.look_up_timeout;
     let backend = &shared.backend;
     // Labels are added below: most reviews that are not ours need none.
@@ -227,11 +235,14 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
         Ok(Asked::NotOurs) => return admit(review, Outcome::NotOurs),
         Ok(Asked::Workload(question)) => *question,
         Ok(Asked::Configuration(question)) => return configure(shared, review, *question).await,
+        Ok(Asked::Autoscaler(question)) => return autoscaler::reply(shared, review, *question).await,
         Ok(Asked::Scale(scale)) => match backend.scaled(&scale, time).await {
             Some(question) => question,
             None => return admit(review, Outcome::NotOurs),
         },
-        Err(malformed) if matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) => {
+        Err(malformed)
+            if review.is_autoscaler() || matches!(review.workload_kind(), Some(WorkloadKind::Custom(_))) =>
+        {
             return let_through_unread(review, &malformed);
         }
         Err(malformed) => {
@@ -252,7 +263,8 @@ async fn decide(shared: &Shared, review: &mut Review<'_>) -> Reply {
     backend.trim(&question, time).await;
     let sources = backend.sources(&question, time).await;
     let object = question.workload.object.clone();
-    let decision = backend.decider().decide(question, sources.as_ref());
+    let until = deadline.checked_sub(TO_ANSWER).unwrap_or(deadline);
+    let decision = backend.decider().decide(question, sources.as_ref(), until).await;
     let reserved = decision
         .reserved
         .map(|uid| Reserved::new(Arc::clone(backend.decider()), Arc::clone(&shared.metrics), uid));

@@ -11,7 +11,7 @@ use prometheus_client::encoding::{
     text,
 };
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
@@ -334,6 +334,22 @@ impl Metrics {
         self.collect(name, help, Some(label), read);
     }
 
+    /// Adds a counter that others keep, read at each scrape.
+    pub fn counter(
+        &self,
+        name: &'static str,
+        help: &'static str,
+        read: impl Fn() -> u64 + Send + Sync + 'static,
+    ) {
+        let collector = CountedElsewhere {
+            name,
+            help,
+            read: Box::new(read),
+        };
+        let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        registry.register_collector(Box::new(collector));
+    }
+
     fn collect(
         &self,
         name: &'static str,
@@ -409,6 +425,28 @@ impl Metrics {
     }
 }
 
+/// A counter that somebody else keeps.
+struct CountedElsewhere {
+    name: &'static str,
+    help: &'static str,
+    read: Box<dyn Fn() -> u64 + Send + Sync>,
+}
+
+impl fmt::Debug for CountedElsewhere {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CountedElsewhere")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Collector for CountedElsewhere {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let metric = encoder.encode_descriptor(self.name, self.help, None, MetricType::Counter)?;
+        ConstCounter::new((self.read)()).encode(metric)
+    }
+}
+
 /// A gauge that has no state of its own.
 struct ReadAtScrape {
     name: &'static str,
@@ -478,6 +516,7 @@ mod tests {
     fn gauges_are_read_at_the_scrape() {
         let metrics = Metrics::new();
         metrics.gauge("reservations", "Reservations", || Some(3.0));
+        metrics.counter("ledger_writes", "Writes", || 7);
         metrics.gauge("cache_age_seconds", "Age of the cache", || None);
         metrics.gauge_by("node_over_budget_mib", "MiB above the budget", "node", || {
             BTreeMap::from([("gpu-1".to_owned(), 512.0)])
@@ -485,6 +524,7 @@ mod tests {
         for format in [Format::Plain, Format::OpenMetrics] {
             let page = metrics.encode(format).unwrap();
             assert!(page.contains("vramgate_reservations 3"), "{page}");
+            assert!(page.contains("\nvramgate_ledger_writes_total 7"), "{page}");
             assert!(
                 page.contains("vramgate_node_over_budget_mib{node=\"gpu-1\"} 512"),
                 "{page}"

@@ -189,6 +189,7 @@ pub fn webhook_config(target: &Target, ca_pem: Option<&str>, gate: &Gate) -> Vec
     );
     validating.extend(CustomKind::ALL.iter().map(|kind| of_custom(kind, target, ca_pem)));
     validating.push(scale().into_value(target, ca_pem));
+    validating.push(autoscalers().into_value(target, ca_pem));
     validating.push(gpu_configuration(gate).into_value(target, ca_pem));
     validating.push(device_plugin().into_value(target, ca_pem));
     vec![
@@ -303,6 +304,34 @@ fn scale() -> Entry<'static> {
         seconds: 2,
         side_effects: "None",
         conditions: vec![condition("scales-up", &conditions::scales_up())],
+    }
+}
+
+/// What scales others. Whether its target asks for a GPU is not written in it, so each one comes here when its
+/// specification changes, which is seldom.
+fn autoscalers() -> Entry<'static> {
+    let mut horizontal = rule(
+        "autoscaling",
+        &["horizontalpodautoscalers"],
+        &["CREATE", "UPDATE"],
+    );
+    horizontal["apiVersions"] = json!(["v1", "v2"]);
+    let mut of_keda = rule("keda.sh", &["scaledobjects"], &["CREATE", "UPDATE"]);
+    of_keda["apiVersions"] = json!(["v1alpha1"]);
+    Entry {
+        name: "autoscalers",
+        path: "/validate",
+        rules: vec![horizontal, of_keda],
+        unanswered: Unanswered::Ignore,
+        seconds: 2,
+        side_effects: "None",
+        conditions: vec![
+            condition("is-not-made-by-a-controller", &conditions::without_controller()),
+            condition(
+                "changes-its-spec-and-stays",
+                &conditions::changes_spec_and_stays(),
+            ),
+        ],
     }
 }
 
@@ -453,6 +482,7 @@ mod tests {
                 "dynamographdeployments.nvidia.com",
                 "vllmruntimes.production-stack.vllm.ai",
                 "scale",
+                "autoscalers",
                 "configuration",
                 "device-plugin"
             ]

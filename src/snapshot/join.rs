@@ -12,6 +12,11 @@ use crate::workload::pod::{
 use crate::workload::{Workload, WorkloadKind};
 
 impl Snapshot {
+    /// Gives the pods of an object the priority of their class, as the API server does.
+    pub fn prioritize(&self, workload: &mut Workload) {
+        self.priorities.fill(&mut workload.pod.spec);
+    }
+
     /// What an object of the input is in this cluster: an UPDATE keeps the identity of the object that exists, and a
     /// pod its node, which no manifest repeats.
     pub fn adopt(&self, workload: &mut Workload) {

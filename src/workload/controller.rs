@@ -55,6 +55,10 @@ pub struct ReplicaPlan {
     pub surge: u32,
     /// Pods that a rollout may take away first.
     pub unavailable: u32,
+    /// Pods of a further run that may begin before these have ended (CronJob under `Allow`).
+    pub overlap: u32,
+    /// Pods that keep the template that they had through a rollout (`partition` of a StatefulSet).
+    pub kept: u32,
     /// Maximum by an autoscaler, where one is known.
     pub max: Option<u32>,
     /// One pod on each node instead of `desired` (DaemonSet).
@@ -158,6 +162,8 @@ impl Workload {
                 desired: 1,
                 surge: 0,
                 unavailable: 0,
+                overlap: 0,
+                kept: 0,
                 max: None,
                 per_node: false,
             },

@@ -114,6 +114,8 @@ pub struct PodSpec {
     pub priority_class_name: Option<String>,
     /// Priority, filled in by the API server.
     pub priority: Option<i32>,
+    /// `Never` keeps the scheduler from ending others for the pod; filled in by the API server.
+    pub preemption_policy: Option<String>,
     /// Gates that hold the pod back from the scheduler.
     #[serde(deserialize_with = "as_absent")]
     pub scheduling_gates: Vec<SchedulingGate>,
@@ -134,6 +136,8 @@ pub struct PodStatus {
     /// The claims that were made for the pod from templates.
     #[serde(deserialize_with = "as_absent")]
     pub resource_claim_statuses: Vec<ResourceClaimStatus>,
+    /// The claim that the scheduler made for the pod's extended resources, where DeviceClasses stand for them.
+    pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
     /// Statuses of the regular containers.
     #[serde(deserialize_with = "as_absent")]
     pub container_statuses: Vec<ContainerStatus>,
@@ -148,6 +152,33 @@ pub struct ResourceClaimStatus {
     pub name: String,
     /// Name of the claim; absent where none is needed.
     pub resource_claim_name: Option<String>,
+}
+
+/// The claim behind the extended resources of a pod that DeviceClasses stand for (KEP-5004).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ExtendedResourceClaimStatus {
+    /// Name of the claim, in the pod's namespace.
+    #[serde(deserialize_with = "as_absent")]
+    pub resource_claim_name: String,
+    /// Which request of the claim is which container's.
+    #[serde(deserialize_with = "as_absent")]
+    pub request_mappings: Vec<RequestMapping>,
+}
+
+/// The request of a claim that stands for one extended resource of one container.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RequestMapping {
+    /// Name of the container.
+    #[serde(deserialize_with = "as_absent")]
+    pub container_name: String,
+    /// The extended resource.
+    #[serde(deserialize_with = "as_absent")]
+    pub resource_name: String,
+    /// Name of the request.
+    #[serde(deserialize_with = "as_absent")]
+    pub request_name: String,
 }
 
 /// The status of one container, as far as it tells its devices.

@@ -14,6 +14,12 @@ use super::pod::Pod;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Count(u32);
 
+impl Count {
+    pub(super) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
 impl<'de> Deserialize<'de> for Count {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct WholeNumber;
@@ -144,6 +150,8 @@ const fn plan(desired: u32, surge: u32, unavailable: u32) -> ReplicaPlan {
         desired,
         surge,
         unavailable,
+        overlap: 0,
+        kept: 0,
         max: None,
         per_node: false,
     }
@@ -192,12 +200,39 @@ impl PodMaker for DeploymentSpec {
 #[serde(default)]
 pub(super) struct ReplicatedSpec {
     replicas: Option<Count>,
+    #[serde(rename = "updateStrategy", deserialize_with = "as_absent")]
+    update_strategy: ReplicatedStrategy,
     template: Option<Pod>,
+}
+
+/// `updateStrategy` of a StatefulSet; the others have none.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ReplicatedStrategy {
+    #[serde(deserialize_with = "as_absent")]
+    rolling_update: Partitioned,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Partitioned {
+    partition: Option<Count>,
+    max_unavailable: Option<CountOrPercent>,
 }
 
 impl PodMaker for ReplicatedSpec {
     fn plan(&self) -> ReplicaPlan {
-        plan(self.replicas.map_or(1, |count| count.0), 0, 1)
+        let desired = self.replicas.map_or(1, |count| count.0);
+        let limits = &self.update_strategy.rolling_update;
+        let kept = limits.partition.map_or(0, |partition| partition.0.min(desired));
+        // A percentage rounds up and is one at least (kubernetes `pkg/controller/statefulset/stateful_set_utils.go`).
+        let unavailable = limits
+            .max_unavailable
+            .map_or(1, |limit| limit.of(desired, true).max(1));
+        ReplicaPlan {
+            kept,
+            ..plan(desired, 0, unavailable)
+        }
     }
 
     fn into_template(self) -> Option<Pod> {
@@ -269,14 +304,14 @@ impl PodMaker for JobSpec {
 pub(super) struct CronJobSpec {
     #[serde(deserialize_with = "as_absent")]
     suspend: bool,
-    #[allow(dead_code, reason = "read only to refuse a word that is no policy")]
     concurrency_policy: Option<ConcurrencyPolicy>,
     #[serde(deserialize_with = "as_absent")]
     job_template: JobTemplate,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 enum ConcurrencyPolicy {
+    #[default]
     Allow,
     Forbid,
     Replace,
@@ -290,16 +325,19 @@ struct JobTemplate {
 }
 
 impl PodMaker for CronJobSpec {
-    /// The pods of one Job, whatever the concurrency policy. Under `Allow` (the default) a run that overlaps the one
-    /// before it can have as many again; whether it does is known only when it starts, and its pods are judged then.
-    /// Under `Replace` the earlier Job's pods are deleted first, and are counted while they terminate. Under `Forbid`
-    /// there is never a second Job.
+    /// The pods of one Job. Under `Allow` (the default) a run that begins before the last one has ended has as many again
+    /// beside them. Under `Replace` the earlier Job's pods are deleted first, and are counted while they terminate. Under
+    /// `Forbid` there is never a second Job.
     fn plan(&self) -> ReplicaPlan {
         if self.suspend {
-            plan(0, 0, 0)
-        } else {
-            self.job_template.spec.plan()
+            return plan(0, 0, 0);
         }
+        let run = self.job_template.spec.plan();
+        let overlap = match self.concurrency_policy.unwrap_or_default() {
+            ConcurrencyPolicy::Allow => run.desired,
+            ConcurrencyPolicy::Forbid | ConcurrencyPolicy::Replace => 0,
+        };
+        ReplicaPlan { overlap, ..run }
     }
 
     fn into_template(self) -> Option<Pod> {

@@ -43,10 +43,29 @@ impl Decider for ByName {
         question.workload.object.name != "plain"
     }
 
-    fn decide(&self, question: Question, _: &dyn Sources) -> Decision {
+    fn decide<'a>(
+        &'a self,
+        question: Question,
+        _: &'a (dyn Sources + Sync),
+        _: tokio::time::Instant,
+    ) -> BoxFuture<'a, Decision> {
+        let name = question.workload.object.name.clone();
+        if name == "panics" {
+            self.decided.fetch_add(1, Ordering::SeqCst);
+            return Box::pin(async { panic!("the test wants a panic") });
+        }
+        Box::pin(std::future::ready(self.answer(&question)))
+    }
+
+    fn release(&self, uid: &str) {
+        self.released.lock().unwrap().push(uid.to_owned());
+    }
+}
+
+impl ByName {
+    fn answer(&self, question: &Question) -> Decision {
         self.decided.fetch_add(1, Ordering::SeqCst);
         let name = question.workload.object.name.as_str();
-        assert_ne!(name, "panics", "the test wants a panic");
         if name == "full" {
             let path = FieldPath::new("spec.containers[0].args[1]");
             let findings = vec![Finding::new(Code::Vg201, path, "device budget exceeded on gpu-1")];
@@ -67,10 +86,6 @@ impl Decider for ByName {
         let reserved = (!question.dry_run).then(|| question.workload.uid.clone());
         self.reserved.lock().unwrap().extend(reserved.clone());
         Decision { verdict, reserved }
-    }
-
-    fn release(&self, uid: &str) {
-        self.released.lock().unwrap().push(uid.to_owned());
     }
 }
 

@@ -25,6 +25,10 @@ struct Shared {
     refused: BTreeMap<String, u16>,
     broken_pages: BTreeSet<String>,
     slow: BTreeMap<String, Duration>,
+    /// Lists of these are made at once and arrive so much later.
+    slow_lists: BTreeMap<String, Duration>,
+    /// Watches of these tell nothing for now.
+    held: BTreeSet<String>,
     requests: BTreeMap<String, usize>,
     watched_from: BTreeMap<String, u64>,
     agents: BTreeSet<String>,
@@ -60,6 +64,20 @@ impl ApiServer {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// A client of this server, made as the product makes its own.
+    pub(crate) async fn client(&self) -> kube::Client {
+        let text = json!({"apiVersion": "v1", "kind": "Config", "current-context": "it",
+            "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],
+            "clusters": [{"name": "it", "cluster": {"server": self.url()}}],
+            "users": [{"name": "it", "user": {}}]});
+        let hash = std::hash::BuildHasher::hash_one(&std::hash::RandomState::new(), self.url());
+        let path = std::env::temp_dir().join(format!("vramgate-watch-test-{}-{hash}", std::process::id()));
+        std::fs::write(&path, text.to_string()).unwrap();
+        let client = vramgate::cluster::connect(Some(&path)).await.unwrap();
+        std::fs::remove_file(path).unwrap();
+        client
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -207,6 +225,24 @@ impl ApiServer {
         self.shared().slow.insert(name.to_owned(), pause);
     }
 
+    /// Lists of the resource are on their way for so long.
+    pub(crate) fn slow_list(&self, resource: &str, pause: Option<Duration>) {
+        match pause {
+            Some(pause) => self.shared().slow_lists.insert(resource.to_owned(), pause),
+            None => self.shared().slow_lists.remove(resource),
+        };
+    }
+
+    /// Watches of the resource tell nothing until they are let go on.
+    pub(crate) fn hold(&self, resource: &str, hold: bool) {
+        if hold {
+            self.shared().held.insert(resource.to_owned());
+        } else {
+            self.shared().held.remove(resource);
+            self.wake();
+        }
+    }
+
     /// Requests so far, as in `LIST pods`.
     pub(crate) fn requests(&self, what: &str) -> usize {
         self.shared().requests.get(what).copied().unwrap_or_default()
@@ -226,6 +262,62 @@ impl ApiServer {
 
     pub(crate) fn posted(&self) -> Vec<Value> {
         self.shared().posted.clone()
+    }
+
+    /// Carries a write out that is made over a version.
+    fn store(
+        &self,
+        verb: &str,
+        resource: &str,
+        namespace: &str,
+        name: Option<&str>,
+        mut object: Value,
+    ) -> Response {
+        let name = name.or(object["metadata"]["name"].as_str()).unwrap().to_owned();
+        let stored = {
+            let shared = self.shared();
+            let objects = shared.objects.get(resource);
+            objects
+                .and_then(|objects| objects.get(&format!("{namespace}/{name}")))
+                .cloned()
+        };
+        let over = match verb {
+            "DELETE" => &object["preconditions"]["resourceVersion"],
+            _ => &object["metadata"]["resourceVersion"],
+        };
+        match (&stored, verb) {
+            (Some(_), "POST") => return status(409, "it exists"),
+            (None, "PUT" | "DELETE") => return no_object(&name),
+            (Some(stored), _) if *over != stored["metadata"]["resourceVersion"] => {
+                return status(409, "it was changed");
+            }
+            _ => {}
+        }
+        if verb == "DELETE" {
+            self.delete(resource, namespace, &name);
+            return status(200, "deleted");
+        }
+        if verb == "POST" {
+            // The API server keeps it for the subresource.
+            if resource == "gpuledgers" {
+                object.as_object_mut().unwrap().remove("status");
+            }
+            object["metadata"]["namespace"] = namespace.into();
+        } else if let Some(stored) = stored {
+            object["metadata"] = stored["metadata"].clone();
+        }
+        if namespace.is_empty() {
+            object["metadata"].as_object_mut().unwrap().remove("namespace");
+        }
+        self.set(resource, object);
+        let shared = self.shared();
+        shared.objects[resource][&format!("{namespace}/{name}")]
+            .to_string()
+            .into_response()
+    }
+
+    pub(crate) fn object(&self, resource: &str, key: &str) -> Option<Value> {
+        self.shared().objects.get(resource)?.get(key).cloned()
     }
 
     fn list(&self, resource: &str, parameters: &BTreeMap<String, String>) -> Response {
@@ -289,8 +381,12 @@ impl ApiServer {
                     let (lines, end) = {
                         let shared = server.shared();
                         let log = shared.log.get(&resource).map(Vec::as_slice).unwrap_or_default();
-                        let lines: Vec<_> =
-                            log.iter().filter(|(version, _)| *version > at).cloned().collect();
+                        let told = !shared.held.contains(&resource);
+                        let lines: Vec<_> = log
+                            .iter()
+                            .filter(|(version, _)| told && *version > at)
+                            .cloned()
+                            .collect();
                         let (round, rough) = shared.cuts.get(&resource).copied().unwrap_or_default();
                         (lines, (round != cut).then_some(rough))
                     };
@@ -328,6 +424,13 @@ fn status(code: u16, message: &str) -> Response {
     (StatusCode::from_u16(code).unwrap(), body.to_string()).into_response()
 }
 
+/// What the API server answers where it serves the resource and has no such object.
+fn no_object(name: &str) -> Response {
+    let body = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 404, "message": "not found",
+        "reason": "NotFound", "details": {"name": name}});
+    (StatusCode::NOT_FOUND, body.to_string()).into_response()
+}
+
 async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     if let Some(agent) = parts.headers.get("user-agent") {
@@ -346,7 +449,7 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
     let (namespace, resource, name) = match path {
         ["namespaces", namespace, resource, name] => (*namespace, *resource, Some(*name)),
         ["namespaces", namespace, resource] => (*namespace, *resource, None),
-        [resource, name] => ("", *resource, Some(*name)),
+        [resource, name] | [resource, name, "status"] => ("", *resource, Some(*name)),
         [resource] => ("", *resource, None),
         other => panic!("no such path: {other:?}"),
     };
@@ -355,6 +458,9 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         .is_some_and(|value| value == "true" || value == "1");
     let verb = match (&parts.method, name) {
         (&Method::POST, _) => "POST",
+        (&Method::PUT, _) => "PUT",
+        (&Method::DELETE, _) => "DELETE",
+        (&Method::PATCH, _) => "PATCH",
         (_, Some(_)) => "GET",
         _ if watch => "WATCH",
         _ => "LIST",
@@ -378,21 +484,50 @@ async fn answer(State(server): State<ApiServer>, request: Request) -> Response {
         return status(code, "refused");
     }
     match verb {
+        "POST" | "PUT" | "DELETE" if resource != "events" => {
+            let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let object: Value = serde_json::from_slice(&bytes).unwrap();
+            server.store(verb, resource, namespace, name, object)
+        }
         "POST" => {
             let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
             let object: Value = serde_json::from_slice(&bytes).unwrap();
             server.shared().posted.push(object.clone());
             (StatusCode::CREATED, object.to_string()).into_response()
         }
+        "PATCH" => {
+            let bytes = axum::body::to_bytes(body, 1 << 20).await.unwrap();
+            let change: Value = serde_json::from_slice(&bytes).unwrap();
+            let key = format!("{namespace}/{}", name.unwrap());
+            let known = server
+                .shared()
+                .objects
+                .get(resource)
+                .and_then(|all| all.get(&key))
+                .cloned();
+            let Some(mut object) = known else {
+                return status(404, "not found");
+            };
+            json_patch::merge(&mut object, &change);
+            server.set(resource, object.clone());
+            object.to_string().into_response()
+        }
         "GET" => {
             let shared = server.shared();
             let key = format!("{namespace}/{}", name.unwrap());
             match shared.objects.get(resource).and_then(|objects| objects.get(&key)) {
                 Some(object) => object.to_string().into_response(),
-                None => status(404, "not found"),
+                None => no_object(name.unwrap()),
             }
         }
         "WATCH" => server.watch(resource, parameters["resourceVersion"].parse().unwrap()),
-        _ => server.list(resource, &parameters),
+        _ => {
+            let list = server.list(resource, &parameters);
+            let pause = server.shared().slow_lists.get(resource).copied();
+            if let Some(pause) = pause {
+                tokio::time::sleep(pause).await;
+            }
+            list
+        }
     }
 }

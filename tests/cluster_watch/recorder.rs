@@ -2,16 +2,17 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
 use vramgate::configuration::ConfigMap;
-use vramgate::device::{DeviceKind, GpuNode, Labels, Pool, Sharing};
+use vramgate::device::{DeviceKind, GpuNode, Identity, Labels, Pool, Sharing};
 use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
+use vramgate::ledger::advertised::Advertisement;
 use vramgate::ledger::{Moment, Stale};
 use vramgate::policy::ConfigMapName;
-use vramgate::units::Mib;
+use vramgate::units::{Mib, Share};
 use vramgate::workload::pod::{Node, Pod};
 
 #[derive(Default)]
@@ -26,10 +27,30 @@ pub(crate) struct Recorder {
     /// Breaks down when this pod is set.
     pub(crate) breaks_at: Option<String>,
     pub(crate) over_budget: Vec<OverBudget>,
+    /// What nodes are to advertise.
+    pub(crate) wanted: BTreeMap<String, Option<Share>>,
     pub(crate) log: Vec<String>,
 }
 
 impl Facts for Recorder {
+    fn advertisements(&self, after: Option<&str>, most: usize) -> (Vec<Advertisement>, Option<Arc<str>>) {
+        let behind = self
+            .wanted
+            .iter()
+            .filter(|(name, _)| after.is_none_or(|after| name.as_str() > after));
+        let page: Vec<Advertisement> = behind
+            .take(most)
+            .filter_map(|(name, wanted)| {
+                Some(Advertisement {
+                    node: Arc::from(name.as_str()),
+                    wanted: *wanted,
+                    shown: self.nodes.get(name)?.advertised,
+                })
+            })
+            .collect();
+        (page, None)
+    }
+
     fn set_node(&mut self, node: GpuNode) {
         self.log.push(format!("set node {}", node.name()));
         self.nodes.insert(node.name().to_owned(), node);
@@ -110,7 +131,10 @@ impl Reader for ByLabel {
     fn node(&self, node: &Node) -> Option<GpuNode> {
         let slots = node.status.capacity.get("nvidia.com/gpu")?.0.parse().ok()?;
         Some(GpuNode {
-            metadata: node.metadata.clone(),
+            metadata: Identity {
+                name: node.metadata.name.as_str().into(),
+                uid: node.metadata.uid.as_str().into(),
+            },
             labels: Labels::from(&node.metadata.labels),
             taints: Vec::new(),
             cordoned: false,
@@ -128,6 +152,7 @@ impl Reader for ByLabel {
                 allocation: None,
             }],
             notes: Vec::new(),
+            advertised: vramgate::device::inventory::bare(node).advertised,
         })
     }
 }

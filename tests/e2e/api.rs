@@ -105,12 +105,16 @@ impl Api {
         self.call(&Method::GET, path, "application/json", &[], &Value::Null)
     }
 
+    /// The answer, if it is 200; nothing as well while nothing listens.
+    pub fn get_ok(&self, path: &str) -> Option<Answer> {
+        let request = Self::request(&Method::GET, path, "application/json", &[], &Value::Null);
+        let answer = RUNTIME.block_on(self.send(request)).ok()?;
+        (answer.status == 200).then_some(answer)
+    }
+
     /// Whether `path` answers 200; false as well while nothing listens.
     pub fn is_ok(&self, path: &str) -> bool {
-        let request = Self::request(&Method::GET, path, "application/json", &[], &Value::Null);
-        RUNTIME
-            .block_on(self.send(request))
-            .is_ok_and(|answer| answer.status == 200)
+        self.get_ok(path).is_some()
     }
 
     pub fn post(&self, path: &str, body: &Value) -> Answer {

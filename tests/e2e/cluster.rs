@@ -1,7 +1,7 @@
 //! The shared control plane: started once, on loopback, in a fresh directory, gone when the tests end.
 
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,9 +26,23 @@ const PROGRAMS: [&str; 6] = [
     "kwok",
 ];
 
-/// Binds the role that `docs/rbac.md` prints to the user of `vramgate serve`: what the documentation says is enough must
+/// The namespace of vramgate.
+const NAMESPACE: &str = "apiVersion: v1
+kind: Namespace
+metadata: {name: vramgate}
+---
+";
+
+/// Binds the roles that `docs/rbac.md` prints to the user of `vramgate serve`: what the documentation says is enough must
 /// be enough.
 const ROLE_BINDING: &str = "
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: vramgate, namespace: vramgate}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: vramgate}
+subjects:
+- {apiGroup: rbac.authorization.k8s.io, kind: User, name: vramgate}
 ---
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -109,6 +123,7 @@ pub struct Cluster {
     programs: PathBuf,
     parts: Mutex<Vec<Running>>,
     apiserver: Command,
+    etcd_port: u16,
     pub vramgate: Mutex<Option<Vramgate>>,
     /// Read: needs vramgate up. Write: takes it down.
     calm: RwLock<()>,
@@ -126,6 +141,8 @@ pub fn shared() -> &'static Cluster {
 
 fn kubeconfig(directory: &Path, user: &str, port: u16) -> PathBuf {
     let file = directory.join(format!("{user}.kubeconfig"));
+    // A pod's service account is of its own namespace.
+    let namespace = if user == "vramgate" { "vramgate" } else { "default" };
     let text = json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "e2e",
         "clusters": [{"name": "e2e", "cluster": {
@@ -133,7 +150,7 @@ fn kubeconfig(directory: &Path, user: &str, port: u16) -> PathBuf {
             "certificate-authority": directory.join("ca.crt"),
         }}],
         "users": [{"name": user, "user": {"token": format!("token-of-{user}")}}],
-        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user}}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": user, "namespace": namespace}}],
     });
     fs::write(&file, text.to_string()).unwrap();
     file
@@ -258,9 +275,9 @@ impl Cluster {
             &programs,
             &directory,
             &["apply", "-f", "-"],
-            Some(&documented_role(sources)),
+            Some(&documented_roles(sources)),
         )
-        .expect("the role is applied");
+        .expect("the roles are applied");
         let registered = vramgate
             .registrations()
             .and_then(|text| kubectl(&programs, &directory, &["apply", "-f", "-"], Some(&text)).map(|_| ()));
@@ -268,6 +285,10 @@ impl Cluster {
         let second_apiserver = Running::start("kube-apiserver", &apiserver, &log("kube-apiserver"), None);
         parts.push(second_apiserver);
         wait_for_apiserver(&admin, parts.last_mut().unwrap());
+        // Not before: one that is killed right after can leave the next without the group in its discovery.
+        let definitions = vramgate.definitions().expect("vramgate crds prints them");
+        kubectl(&programs, &directory, &["apply", "-f", "-"], Some(&definitions))
+            .expect("the definitions are applied");
 
         let controller_manager = program(
             "kube-controller-manager",
@@ -348,9 +369,30 @@ impl Cluster {
             programs,
             parts: Mutex::new(parts),
             apiserver,
+            etcd_port,
             vramgate: Mutex::new(Some(vramgate)),
             calm: RwLock::new(()),
         }
+    }
+
+    /// Has etcd forget all versions but the newest, over the JSON form of its API.
+    pub fn compact_etcd(&self) {
+        let newest = self.admin.get("/api/v1/nodes").body["metadata"]["resourceVersion"].clone();
+        let body = json!({"revision": newest, "physical": true}).to_string();
+        let mut stream = std::net::TcpStream::connect(("127.0.0.1", self.etcd_port)).expect("etcd listens");
+        write!(
+            stream,
+            "POST /v3/kv/compaction HTTP/1.0\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n\
+             Content-Length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .expect("etcd reads");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("etcd answers");
+        assert!(
+            answer.split(' ').nth(1) == Some("200"),
+            "etcd is not compacted: {answer}"
+        );
     }
 
     /// Kills the API server and starts it again after a while.
@@ -417,14 +459,14 @@ impl Cluster {
     }
 }
 
-/// The YAML block of `docs/rbac.md`, and its binding.
-fn documented_role(sources: &Path) -> String {
+/// The YAML block of `docs/rbac.md`, and its bindings.
+fn documented_roles(sources: &Path) -> String {
     let page = fs::read_to_string(sources.join("docs/rbac.md")).expect("docs/rbac.md is readable");
     let role = page
         .split("```yaml\n")
         .nth(1)
         .and_then(|rest| rest.split("```").next());
-    role.expect("docs/rbac.md has a YAML block").to_owned() + ROLE_BINDING
+    NAMESPACE.to_owned() + role.expect("docs/rbac.md has a YAML block") + ROLE_BINDING
 }
 
 fn wait_for_apiserver(admin: &Api, apiserver: &mut Running) {

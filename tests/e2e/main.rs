@@ -19,12 +19,15 @@
 
 mod access;
 mod api;
+mod autoscalers;
+mod balancer;
 mod certificates;
 mod churn;
 mod claims;
 mod cluster;
 mod configuration;
 mod control_plane;
+mod counted;
 mod custom_kinds;
 mod manifests;
 mod mig;
@@ -34,6 +37,7 @@ mod outage;
 mod placement;
 mod process;
 mod races;
+mod replicas;
 mod scenario;
 mod time_slicing;
 mod vramgate;

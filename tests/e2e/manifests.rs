@@ -307,6 +307,17 @@ impl Pod {
         self
     }
 
+    pub fn priority(mut self, class: &str) -> Self {
+        self.0["spec"]["priorityClassName"] = json!(class);
+        self
+    }
+
+    /// Writes an amount of the counted resource by hand.
+    pub fn carrying(mut self, amount: &str) -> Self {
+        self.0["spec"]["containers"][0]["resources"]["limits"]["vramgate.io/gpu-ppm"] = json!(amount);
+        self
+    }
+
     pub fn named(mut self, name: &str) -> Self {
         self.0["metadata"]["name"] = json!(name);
         self

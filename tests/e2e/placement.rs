@@ -1,10 +1,12 @@
-//! Several nodes and a scheduler that is free in its choice.
+//! Several nodes and a scheduler that counts memory.
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use crate::api::eventually;
 use crate::manifests::{GpuNode, Pod};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, counted};
 
 /// Pods of 0.28 that a device's budget of 0.90 holds.
 const PLACES_PER_NODE: usize = 3;
@@ -37,21 +39,48 @@ fn s12_the_number_admitted_on_five_nodes_is_exact() {
     s.create(&Pod::vllm("late", "0.28"))
         .denied("one more, when all are bound", &["VG201"]);
 
-    // Which node a pod takes is the scheduler's choice at this level. Where it took one twice, that shows.
     let mut by_node: BTreeMap<String, usize> = BTreeMap::new();
     for pod in s.list() {
+        assert_eq!(counted(&pod), Some(280_000), "{pod:#}");
         *by_node
             .entry(pod["spec"]["nodeName"].as_str().unwrap_or_default().to_owned())
             .or_default() += 1;
     }
-    crate::cluster::progress(&format!("s12: the scheduler placed {by_node:?}"));
-    for (node, count) in by_node.iter().filter(|(_, count)| **count > PLACES_PER_NODE) {
-        s.wait_top(node, &format!("{}.{:02}", count * 28 / 100, count * 28 % 100));
-        eventually(&format!("the metric counts {node}"), 15, || {
-            (s.over_budget() >= 1).then_some(())
-        });
-        eventually(&format!("an Event about {node}"), 15, || {
-            (!s.budget_events(node).is_empty()).then_some(())
-        });
+    // The scheduler counts memory itself.
+    let three_each: BTreeMap<String, usize> = nodes
+        .iter()
+        .map(|node| ((*node).to_owned(), PLACES_PER_NODE))
+        .collect();
+    assert_eq!(by_node, three_each);
+    for node in nodes {
+        s.wait_top(node, "0.84");
     }
+
+    // A pod of a higher priority takes the place of one of them.
+    s.api()
+        .post(
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            &json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "s12-critical"},
+                "value": 1_000_000}),
+        )
+        .admitted("a priority class");
+    let answer = s.create(&Pod::vllm("critical", "0.28").priority("s12-critical"));
+    let named = answer
+        .warnings
+        .iter()
+        .any(|text| text.contains("VG201") && text.contains("pod-") && text.contains("s12-n"));
+    assert!(named, "{:?}", answer.warnings);
+    answer.admitted("a pod of a higher priority");
+    eventually("the scheduler preempts one", 40, || {
+        let pods = s.list();
+        let runs = |name: &str| {
+            pods.iter()
+                .any(|pod| pod["metadata"]["name"] == name && pod["status"]["phase"] == "Running")
+        };
+        (runs("critical") && pods.len() == admitted).then_some(())
+    });
+    s.create(&Pod::vllm("late", "0.28"))
+        .denied("one more, of no priority", &["VG201"]);
+    s.api()
+        .delete("/apis/scheduling.k8s.io/v1/priorityclasses/s12-critical", 0);
 }

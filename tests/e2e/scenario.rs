@@ -1,13 +1,17 @@
 //! One scenario: a namespace and nodes of its own, and what a test does in them.
 
 use std::sync::{RwLockReadGuard, RwLockWriteGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::api::{Answer, Api, eventually};
 use crate::cluster::{Cluster, progress, shared};
 use crate::manifests::{self, GpuNode, Pod, SCENARIO};
+
+/// How long it may take until a node advertises its number: the leader writes it, and after a kill another leads once the
+/// Lease of the one before has ended (15 s, and two tries; `docs/replicas.md`).
+pub const ADVERTISED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Holds vramgate up, or holds everybody else off.
 #[expect(dead_code, reason = "the guards are held for their lifetime only")]
@@ -70,7 +74,7 @@ impl Scenario {
         format!("{}/{name}", self.pods())
     }
 
-    /// Adds a node, waits until it is Ready and until vramgate knows it.
+    /// Adds a node, waits until it is Ready, until vramgate knows it, and until pods on it are counted by the scheduler.
     pub fn node(&self, node: GpuNode) {
         self.unknown_node(&node);
         if !node.becomes_ready() {
@@ -79,18 +83,19 @@ impl Scenario {
         let name = node.name();
         let probe = Pod::vllm("probe", "0.01").on_node(name).to_json();
         let mut last = String::new();
-        let deadline = Instant::now() + std::time::Duration::from_secs(15);
+        let deadline = Instant::now() + ADVERTISED_WITHIN;
         loop {
             let answer = self.api().post(&format!("{}?dryRun=All", self.pods()), &probe);
             // A pod that no known node matches is admitted and waits, so success alone proves nothing.
-            if answer.is_success() && self.is_known(&node) {
+            let counted = !node.offers("nvidia.com/gpu") || counted(&answer.body).is_some();
+            if answer.is_success() && counted && self.is_known(&node) {
                 return;
             }
             if Instant::now() > deadline {
                 break;
             }
             last = answer.text();
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         panic!("vramgate does not know node {name}: {last}");
     }
@@ -180,7 +185,7 @@ impl Scenario {
     pub fn create_eventually(&self, pod: &Pod, seconds: u64) {
         let name = pod.to_json()["metadata"]["name"].clone();
         let mut last = String::new();
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         loop {
             let answer = self.create(pod);
             if answer.is_success() {
@@ -191,7 +196,7 @@ impl Scenario {
                 "{name} is still refused after {seconds} s: {last}"
             );
             last = answer.text();
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
     }
 
@@ -294,6 +299,15 @@ impl Scenario {
             .unwrap_or_default()
     }
 
+    /// How many pods there are, once the API server says so.
+    #[track_caller]
+    pub fn count_stored(&self) -> usize {
+        eventually("the API server lists pods", 30, || {
+            let answer = self.api().get_ok(&self.pods())?;
+            Some(answer.body["items"].as_array()?.len())
+        })
+    }
+
     /// Pods that are Running and not being deleted.
     pub fn running(&self) -> usize {
         let lives = |pod: &&Value| {
@@ -305,13 +319,13 @@ impl Scenario {
     #[track_caller]
     pub fn wait_running(&self, count: usize, seconds: u64) {
         let mut last = 0;
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         while Instant::now() < deadline {
             last = self.running();
             if last == count {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(Duration::from_millis(50));
         }
         panic!("{count} pods should run in {}, and {last} do", self.name);
     }
@@ -327,7 +341,7 @@ impl Scenario {
     /// Waits until what kubectl prints holds all words.
     #[track_caller]
     pub fn wait_shown(&self, arguments: &[&str], words: &[&str], seconds: u64) -> String {
-        let deadline = Instant::now() + std::time::Duration::from_secs(seconds);
+        let deadline = Instant::now() + Duration::from_secs(seconds);
         loop {
             let text = self.kubectl(arguments, None);
             if words.iter().all(|word| text.contains(word)) {
@@ -337,7 +351,7 @@ impl Scenario {
                 Instant::now() < deadline,
                 "kubectl {arguments:?} never shows {words:?}:\n{text}"
             );
-            std::thread::sleep(std::time::Duration::from_millis(300));
+            std::thread::sleep(Duration::from_millis(300));
         }
     }
 
@@ -405,10 +419,26 @@ impl Scenario {
             {
                 return device.clone();
             }
-            std::thread::sleep(std::time::Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(200));
         }
         panic!("top should show {promised} promised on {node}: {}", json!(last));
     }
+}
+
+/// What the first container of a pod carries of the resource by which the scheduler counts memory.
+pub fn counted(pod: &Value) -> Option<u64> {
+    amount(&pod["spec"]["containers"][0]["resources"]["requests"])
+}
+
+/// What a node advertises of it.
+pub fn advertised(node: &Value) -> Option<u64> {
+    let status = &node["status"];
+    amount(&status["capacity"]).filter(|number| amount(&status["allocatable"]) == Some(*number))
+}
+
+fn amount(list: &Value) -> Option<u64> {
+    let text = list["vramgate.io/gpu-ppm"].as_str()?;
+    Some(vramgate::counted::read(text).expect("a whole number").ppm())
 }
 
 /// Whether a JSON fraction, text or number, is the decimal `expected`, trailing zeros aside.

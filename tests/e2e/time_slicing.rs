@@ -171,6 +171,37 @@ fn s04_a_rollout_above_the_budget_is_foretold_and_goes_on_one_by_one() {
     }
 }
 
+/// Without surge a new pod has to wait for the memory of the old one, which terminates for 20 s. It is refused until then, and the
+/// rollout completes.
+#[test]
+fn s04_a_rollout_without_surge_completes_though_pods_terminate_for_20_s() {
+    let s = Scenario::new("s04-slow");
+    s.node(GpuNode::h100("s04-slow-n1").slots(8));
+    let pod = Pod::vllm("chat", "0.20")
+        .label("e2e/terminates-in-20s", "yes")
+        .on(s.name);
+    let mut deployment = manifests::deployment("chat", 4, &pod);
+    deployment["spec"]["strategy"] =
+        json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}});
+    deployment["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] = json!(30);
+    s.create_workload(&deployment, "")
+        .admitted("four replicas of 0.20")
+        .without_warning("without surge", "VG203");
+    s.wait_running(4, 30);
+    let text = s.kubectl(
+        &["set", "image", "deployment/chat", "vllm=vllm/vllm-openai:v0.20.1"],
+        None,
+    );
+    assert!(
+        text.contains("image updated") && !text.contains("VG203"),
+        "{text}"
+    );
+    s.wait_not_created(&["VG201", "16312 MiB"], 30);
+    let text = s.kubectl(&["rollout", "status", "deployment/chat", "--timeout=400s"], None);
+    assert!(text.contains("successfully rolled out"), "{text}");
+    s.wait_running(4, 60);
+}
+
 #[test]
 fn s04_a_rollout_that_would_stall_is_called_so() {
     let s = Scenario::new("s04-stall");

@@ -23,6 +23,7 @@ const READY_WITHIN: Duration = Duration::from_secs(20);
 
 pub struct Vramgate {
     directory: PathBuf,
+    name: &'static str,
     port: u16,
     status_port: u16,
     running: Option<Running>,
@@ -31,18 +32,47 @@ pub struct Vramgate {
 impl Vramgate {
     /// Chooses ports; starts nothing.
     pub fn prepare(directory: &Path) -> Self {
+        Self::replica(directory, "vramgate")
+    }
+
+    /// The same with a log of its own.
+    pub fn replica(directory: &Path, name: &'static str) -> Self {
         Self {
             directory: directory.to_owned(),
+            name,
             port: free_port(),
             status_port: free_port(),
             running: None,
         }
     }
 
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub fn status_port(&self) -> u16 {
+        self.status_port
+    }
+
+    /// The custom resource definitions, as they are to be applied.
+    pub fn definitions(&self) -> Result<String, String> {
+        self.run(&["crds"])
+    }
+
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(arguments).current_dir(&self.directory);
         command
+    }
+
+    /// Takes the counted resource off all nodes of a cluster.
+    pub fn uninstall_node_resources(&self) -> Result<String, String> {
+        let kubeconfig = self.directory.join("vramgate.kubeconfig");
+        self.run(&[
+            "uninstall-node-resources",
+            "--kubeconfig",
+            &kubeconfig.display().to_string(),
+        ])
     }
 
     /// Runs a subcommand to its end: standard output, or both streams on failure.
@@ -122,9 +152,10 @@ impl Vramgate {
             command.arg(option).arg(self.directory.join(path));
         }
         command.arg("--kubeconfig").arg(kubeconfig).args(options);
-        command.env("VRAMGATE_LOG", "info").env("RUST_BACKTRACE", "1");
-        let log = self.directory.join("vramgate.log");
-        self.running = Some(Running::start("vramgate", &command, &log, None));
+        let log = std::env::var("VRAMGATE_LOG").unwrap_or_else(|_| "info".to_owned());
+        command.env("VRAMGATE_LOG", log).env("RUST_BACKTRACE", "1");
+        let log = self.directory.join(format!("{}.log", self.name));
+        self.running = Some(Running::start(self.name, &command, &log, None));
     }
 
     /// SIGKILL.
@@ -141,6 +172,11 @@ impl Vramgate {
         http_get(self.status_port, "/metrics")
             .expect("the status port answers")
             .1
+    }
+
+    /// The same where it may not run.
+    pub fn try_metrics(&self) -> Option<String> {
+        http_get(self.status_port, "/metrics").map(|(_, text)| text)
     }
 
     /// The page of the status port, once there is one.
@@ -184,6 +220,18 @@ impl Vramgate {
             |log| log.tail(lines),
         )
     }
+}
+
+/// Pod reviews that the process behind a status port has answered; nothing while there is none.
+pub fn pod_reviews(status_port: u16) -> Option<u64> {
+    let (_, text) = http_get(status_port, "/metrics")?;
+    let counted = |line: &&str| line.starts_with("vramgate_reviews_total{endpoint=\"validate\",kind=\"Pod\"");
+    let counts = text.lines().filter(counted);
+    Some(
+        counts
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum(),
+    )
 }
 
 /// GET over plain HTTP on loopback: status and body; nothing while nobody listens.

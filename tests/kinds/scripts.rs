@@ -259,8 +259,7 @@ fn a_function_that_is_perhaps_called_leaves_its_changes_open() {
 }
 
 #[test]
-fn statements_that_multiply_end_in_bounded_time() {
-    let start = std::time::Instant::now();
+fn statements_that_multiply_are_read_within_bounds() {
     let nested = (0..40).fold("vllm serve m".to_owned(), |inner, _| {
         format!("for i in {{1..100}}; do {inner}; done")
     });
@@ -289,8 +288,15 @@ fn statements_that_multiply_end_in_bounded_time() {
         )
         .repeat(50),
     ] {
-        readings(&script[..script.len().min(120_000)], &[]);
+        let script = &script[..script.len().min(120_000)];
+        let cost = allocation_counter::measure(|| drop(readings(script, &[])));
+        let beginning: String = script.chars().take(40).collect();
+        println!("{} bytes allocated for {beginning}", cost.bytes_total);
+        // At most 75 MiB are seen.
+        assert!(
+            cost.bytes_total < 256 << 20,
+            "{} bytes allocated for {beginning}",
+            cost.bytes_total
+        );
     }
-    let seconds = start.elapsed().as_secs();
-    assert!(seconds < 60, "{seconds} s");
 }

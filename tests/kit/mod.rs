@@ -17,8 +17,8 @@ use json_patch::PatchOperation;
 use serde_json::{Value, json};
 use vramgate::configuration::Configuration;
 use vramgate::decision::{
-    ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge, judge_configuration,
-    judge_mutated, mutate, prepare,
+    AutoscalerQuestion, ConfigurationQuestion, Operation, Question, Surroundings, Verdict, judge,
+    judge_autoscaler, judge_configuration, judge_mutated, mutate, prepare,
 };
 use vramgate::device::catalogue::Catalogue;
 use vramgate::device::inventory;
@@ -26,7 +26,7 @@ use vramgate::engine::{LookUp, Sources};
 use vramgate::finding::{Code, Finding, Fix};
 use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::{MissingFacts, PolicySet, file};
-use vramgate::workload::Workload;
+use vramgate::workload::{Autoscaler, Workload};
 
 pub mod dra;
 
@@ -34,6 +34,16 @@ pub mod dra;
 pub const H100: u32 = 81_559;
 /// Total of an L40S by its label, in MiB.
 pub const L40S: u32 = 46_068;
+
+/// The share in millionths that a fraction takes of a device with so many MiB, worked out anew: the larger of itself and of
+/// what it takes with its overhead.
+pub fn share(total: u32, thousandths: u64) -> u64 {
+    let total = u64::from(total);
+    let request = (total * thousandths).div_ceil(1_000);
+    let reserve = (total * 15).div_ceil(1_000).max(512);
+    let with_overhead = (900_000 * (request + 640)).div_ceil(total - reserve);
+    with_overhead.max(thousandths * 1_000)
+}
 
 /// ConfigMaps by namespace and name.
 #[derive(Default)]
@@ -146,6 +156,12 @@ impl Cluster {
         judge(&prepared, &self.ledger)
     }
 
+    /// A CREATE as it is read before it is judged.
+    pub fn prepared(&mut self, object: &Value) -> vramgate::decision::Prepared {
+        let question = self.question(Operation::Create, object, None, false);
+        prepare(question, self.ledger.policies(), &self.maps)
+    }
+
     /// What the mutating call answers to a CREATE.
     pub fn patches(&mut self, object: &Value) -> Vec<PatchOperation> {
         let question = self.question(Operation::Create, object, None, true);
@@ -214,6 +230,24 @@ impl Cluster {
             mig: maps.collect(),
         };
         judge_configuration(&question, &Surroundings::of(&question, &self.ledger))
+    }
+
+    /// The verdict on an autoscaler whose target is this object.
+    pub fn autoscale(&mut self, autoscaler: &Value, target: &Value) -> Verdict {
+        let autoscaler = Autoscaler::read(autoscaler)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .expect("an autoscaler");
+        let target = Workload::read(target)
+            .unwrap_or_else(|error| panic!("{error}"))
+            .expect("a workload");
+        let question = AutoscalerQuestion {
+            autoscaler: autoscaler.clone(),
+            old: None,
+        };
+        match question.at_the_maximum(&target) {
+            Some(at_the_maximum) => judge_autoscaler(&autoscaler, at_the_maximum, &self.ledger, &self.maps),
+            None => Verdict::not_ours(),
+        }
     }
 
     /// The API server shows a pod.

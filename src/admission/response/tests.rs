@@ -1,6 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::decision::PlacementRow;
 use crate::finding::Finding;
 use crate::policy::Evidence;
 use crate::units::{Mib, Share};

@@ -8,7 +8,6 @@ use crate::cli::output::{Paint, clean};
 use crate::decision::PlacementRow;
 use crate::finding::Severity;
 use crate::message;
-use crate::policy::Evidence;
 
 /// Under the name of the object.
 const INDENT: &str = "       ";
@@ -39,7 +38,19 @@ fn object(text: &mut String, item: &Judged, paint: Paint) -> fmt::Result {
     for line in message::report(&item.verdict, INDENT).lines() {
         writeln!(text, "{}", clean(line))?;
     }
-    item.verdict.placement.iter().try_for_each(|row| place(text, row))
+    item.verdict
+        .placement
+        .iter()
+        .try_for_each(|row| place(text, row))?;
+    let told = |finding: &crate::finding::Finding| {
+        let mut details = finding.details.iter();
+        details.any(|detail| detail == item.verdict.unmodelled)
+    };
+    match item.verdict.unmodelled {
+        "" => Ok(()),
+        _ if item.verdict.findings.iter().any(told) => Ok(()),
+        sentence => writeln!(text, "{INDENT}{sentence}"),
+    }
 }
 
 fn place(text: &mut String, row: &PlacementRow) -> fmt::Result {
@@ -52,11 +63,7 @@ fn place(text: &mut String, row: &PlacementRow) -> fmt::Result {
         row.budget.get(),
         row.promised_fraction,
         row.budget_fraction,
-        match row.evidence {
-            Evidence::Any => "any",
-            Evidence::Spread => "spread",
-            Evidence::Observed => "observed",
-        },
+        row.evidence.as_str(),
     )
 }
 
@@ -85,6 +92,7 @@ mod tests {
     use super::*;
     use crate::decision::Verdict;
     use crate::finding::{Code, FieldPath, Finding};
+    use crate::policy::Evidence;
     use crate::units::{Mib, Share};
     use crate::workload::ObjectRef;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 
-use crate::cli::args::Serve;
+use crate::cli::args::{Ledger as LedgerKind, Serve};
 use crate::cli::{Failure, policies};
 use crate::cluster::{self, Cluster, Reader, Timing};
 use crate::configuration::ConfigMap;
@@ -25,6 +25,7 @@ use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
+use super::replicas::Replicas;
 
 /// What `/readyz` waits for.
 const SYNCED: &str = "cluster cache synced";
@@ -50,18 +51,36 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         ledger: Arc::clone(&ledger),
         plugin: Arc::clone(&plugin),
     });
-    let cluster = Cluster::new(
-        client,
+    let mut cluster = Cluster::new(
+        client.clone(),
         Arc::clone(&ledger),
         reader,
         Arc::new(move || clock.now()),
         timing,
     );
     let metrics = Arc::new(Metrics::new());
+    let replicas = match args.ledger.unwrap_or(LedgerKind::Cluster) {
+        LedgerKind::Memory => Replicas::alone(),
+        LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
+    };
+    let leadership = replicas.leadership();
+    let cluster = cluster.led_by(leadership.clone());
+    metrics.gauge(
+        "leader",
+        "Whether this replica leads the others (1) or not (0)",
+        move || Some(f64::from(u8::from(leadership.is_leader()))),
+    );
     metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
     let readiness = Readiness::awaiting(&[SYNCED]);
     let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
-    let decider = Arc::new(LedgerDecider::new(Arc::clone(&ledger), clock));
+    let decider = LedgerDecider::new(Arc::clone(&ledger), clock);
+    let decider = Arc::new(match replicas.recorder() {
+        Some(recorder) => {
+            super::tallies(&metrics, &recorder);
+            decider.with_recorder(recorder)
+        }
+        None => decider,
+    });
     let backend = Backend::new(decider, look_ups);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
@@ -93,10 +112,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         readiness.met(SYNCED);
         tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
     });
-    tokio::select! {
+    let ended = tokio::select! {
         () = bound.run(crate::server::termination()) => Ok(()),
         stopped = cluster.run() => Err(Failure::new(stopped.to_string())),
-    }
+    };
+    replicas.leave().await;
+    ended
 }
 
 /// Reads nodes and pods by the policies in force.

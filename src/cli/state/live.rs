@@ -108,7 +108,7 @@ pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
 }
 
 /// `$KUBECONFIG` or `~/.kube/config`, as kubectl looks for it; `None` where there is neither.
-fn users_kubeconfig() -> Option<PathBuf> {
+pub(in crate::cli) fn users_kubeconfig() -> Option<PathBuf> {
     let named = env::var_os("KUBECONFIG").filter(|text| !text.is_empty());
     if let Some(named) = named {
         return env::split_paths(&named)

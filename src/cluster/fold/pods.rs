@@ -259,6 +259,7 @@ impl<F: Facts> Fold for PodFold<F> {
         self.known.begin();
         // A new list may be there because pods are to be read by other policies.
         self.known.set_all(|| None);
+        lock(&self.facts).relisted_pods();
     }
 
     async fn listed(&mut self, items: Vec<Decoded<Seen>>) {

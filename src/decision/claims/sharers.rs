@@ -108,7 +108,7 @@ pub(super) fn others<'l>(context: &Context<'l>, spot: &Spot) -> Vec<Claimant<'l>
         Spot::Request((Which::Own(_), _)) => Vec::new(),
         Spot::Request((Which::Named(name), request)) => {
             let holders = context.ledger.claimants(context.namespace, name);
-            let uses = holders.flat_map(|holder| holder.demand.uses.iter().map(move |used| (holder, used)));
+            let uses = holders.flat_map(|holder| holder.uses().map(move |used| (holder, used)));
             let there = uses.filter(|(holder, used)| {
                 let mut refs = used.refs.iter();
                 refs.any(|of| means(of, &holder.made, name) && meets(of, request))

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use super::change::Before;
 use super::ground::{Filled, Ground};
 use crate::decision::budget::{Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
-use crate::decision::{Question, access, fixes};
+use crate::decision::{Question, access, counted, fixes, preemption};
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, FieldPath, Finding, Fix, Number, Severity};
@@ -54,6 +55,17 @@ pub(super) struct Sizing<'a> {
     pub(super) spec: &'a Arc<PodSpec>,
     /// Pods of the object's other templates that stand already.
     pub(super) beside: u32,
+}
+
+/// Whether its pods go before others is decided as each is created, by the number of its class.
+fn may_preempt(finding: Finding) -> Finding {
+    let severity = finding.severity.min(Severity::Warning);
+    finding
+        .detail(
+            "they name a priority class: with pods of lower priority preempted there would be room, and each pod is judged \
+             by its own priority when it is created",
+        )
+        .with_severity(severity)
 }
 
 impl Sizing<'_> {
@@ -104,8 +116,13 @@ impl Sizing<'_> {
         }
         if finding.code == Code::Vg209 {
             // The pods that find no slot wait for one, as with any other resource.
+            let others = if counted::is_live(self.survey, self.ledger) {
+                "wait for one"
+            } else {
+                "are refused until one is free"
+            };
             finding.message = format!(
-                "{count} of {wanted} pods find a free slot of {}; the others are refused until one is free",
+                "{count} of {wanted} pods find a free slot of {}; the others {others}",
                 self.resource()
             );
             finding.details.clear();
@@ -151,10 +168,15 @@ impl Sizing<'_> {
             } else {
                 format!("{rest} of them would need further such devices")
             });
+        let without = preemption::without_lower(self.question, self.survey, self.ledger, self.base, self.own);
+        let preempts = without.is_some_and(|without| {
+            let ground = Ground::of(self.ledger, &without, self.spec);
+            ground.fill(&ask, &without, wanted).count >= wanted
+        });
         Placed {
             filled,
             code: Some(Code::Vg201),
-            finding: Some(finding),
+            finding: Some(if preempts { may_preempt(finding) } else { finding }),
         }
     }
 
@@ -208,12 +230,21 @@ impl Sizing<'_> {
 
     /// The peak of the next rollout beyond a steady state that fits. While it goes on, old pods and new ones stand
     /// beside each other, so each counts at the larger of the two footprints.
-    pub(super) fn rollout(&self, before: Option<&Demand>) -> Option<Peak> {
+    pub(super) fn rollout(&self, before: Option<&Before<'_>>) -> Option<Peak> {
         let replicas = &self.question.workload.replicas;
+        if replicas.overlap > 0 {
+            return self.overlapping();
+        }
+        if replicas.surge == 0
+            && let Some(before) = before.filter(|before| before.demand.is_some())
+        {
+            return self.grown(before);
+        }
         if replicas.surge == 0 || replicas.desired == 0 {
             return None;
         }
-        let ask = self.at_the_larger(before);
+        let before = before.and_then(|before| before.demand);
+        let ask = self.at_the_larger(before.map(AsRef::as_ref));
         if replicas.per_node {
             return self
                 .rollout_on_each_node(&ask)
@@ -237,7 +268,7 @@ impl Sizing<'_> {
     }
 
     /// The question for a place with the larger of the old and the new footprint.
-    fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
+    pub(super) fn at_the_larger(&self, before: Option<&Demand>) -> Ask {
         let mut ask = self.ask();
         let Some(before) = before else { return ask };
         let labels = &self.question.workload.pod.metadata.labels;
@@ -258,7 +289,7 @@ impl Sizing<'_> {
         ask
     }
 
-    fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
+    pub(super) fn closest_for<'s>(&'s self, ask: &'s Ask, overlay: &Overlay<'_>) -> Option<Closest<'s>> {
         closest_with(self.survey, self.ledger, overlay, self.spec, |kind| {
             ask.weighed
                 .get(&kind.index)

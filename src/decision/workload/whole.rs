@@ -159,9 +159,9 @@ impl<'a> Whole<'a> {
                 }
             }
             let ground = Ground::of(self.ledger, &overlay, &part.spec);
-            let before = part.before.filter(|_| replaces).and_then(|before| before.demand);
+            let before = part.before.filter(|_| replaces);
             let sizing = self.sizing(part, &overlay, &ground);
-            found.push(sizing.rollout(before.map(AsRef::as_ref)).map(|peak| {
+            found.push(sizing.rollout(before).map(|peak| {
                 let mut finding = peak.finding;
                 if let Some(pods) = peak.pods {
                     let mut wanted = self.desired();

@@ -512,9 +512,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
     assert_eq!(
         notices,
         [
-            "p.yaml:7: spec.device.evidence: accepted, without effect yet: spread is not worked out, so a holder whose device \
-             was not seen counts on every device of its node",
-            "p.yaml:8: spec.enforcement: accepted, without effect yet: every level acts as admission",
+            "p.yaml:8: spec.enforcement: accepted, without effect yet: the level acts as admission",
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
             "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",

@@ -1,0 +1,191 @@
+//! The level `counted`: what nodes advertise, what stored pods carry, and what the real scheduler and the API server's own
+//! quota make of it.
+
+use serde_json::json;
+
+use crate::api::eventually;
+use crate::manifests::{GpuNode, Pod};
+use crate::scenario::{ADVERTISED_WITHIN, Scenario, advertised, counted};
+use crate::vramgate::Vramgate;
+
+fn node(s: &Scenario, name: &str) -> serde_json::Value {
+    s.api().get(&format!("/api/v1/nodes/{name}")).body
+}
+
+#[track_caller]
+fn wait_advertised(s: &Scenario, name: &str, number: Option<u64>) {
+    let within = ADVERTISED_WITHIN.as_secs();
+    eventually(&format!("{name} advertises {number:?}"), within, || {
+        (advertised(&node(s, name)) == number).then_some(())
+    });
+}
+
+fn set_status(s: &Scenario, name: &str, number: &serde_json::Value) {
+    let lists = json!({"vramgate.io/gpu-ppm": number});
+    s.api()
+        .patch(
+            &format!("/api/v1/nodes/{name}/status"),
+            &json!({"status": {"capacity": lists, "allocatable": lists}}),
+        )
+        .admitted("a change of the node's status");
+}
+
+#[test]
+fn three_tenths_fit_three_times_and_the_authors_own_value_says_nothing() {
+    let s = Scenario::new("ppm");
+    s.node(GpuNode::h100("ppm-n1").slots(8));
+    assert_eq!(advertised(&node(&s, "ppm-n1")), Some(900_000));
+    for (name, written) in [("a", "1"), ("b", "900000"), ("c", "0")] {
+        s.create(&Pod::vllm(name, "0.30").carrying(written))
+            .admitted(name);
+    }
+    s.wait_running(3, 30);
+    for pod in s.list() {
+        assert_eq!(counted(&pod), Some(300_000), "{pod:#}");
+    }
+    s.create(&Pod::vllm("d", "0.30")).denied("the fourth", &["VG201"]);
+    let web = s.create(&Pod::without_gpu("web").carrying("900000"));
+    let web = web.admitted("a pod without a GPU, of which the value is taken away");
+    assert_eq!(counted(&web.body), None);
+}
+
+#[test]
+fn a_number_that_the_kubelet_resets_or_that_is_taken_away_comes_back() {
+    let s = Scenario::new("ppm-reset");
+    s.node(GpuNode::l40s("ppm-reset-n1").gpus(2).slots(4));
+    wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
+    for number in [json!("0"), json!(null), json!("5")] {
+        set_status(&s, "ppm-reset-n1", &number);
+        wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
+    }
+    // Another number of devices.
+    s.offer("ppm-reset-n1", 4, &["nvidia.com/gpu.count=1"]);
+    wait_advertised(&s, "ppm-reset-n1", Some(900_000));
+    // No device any more.
+    let labels = [
+        "present",
+        "product",
+        "memory",
+        "count",
+        "replicas",
+        "sharing-strategy",
+    ];
+    let labels: Vec<String> = labels
+        .iter()
+        .map(|name| format!("nvidia.com/gpu.{name}-"))
+        .collect();
+    let labels: Vec<&str> = labels.iter().map(String::as_str).collect();
+    s.offer("ppm-reset-n1", 0, &labels);
+    wait_advertised(&s, "ppm-reset-n1", None);
+}
+
+#[test]
+fn c19_pods_older_than_the_installation_are_taken_off_and_new_ones_go_elsewhere() {
+    let s = Scenario::alone("c19");
+    s.node(GpuNode::h100("c19-n1").slots(8));
+    for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
+        s.kubectl(&["delete", kind, "--all"], None);
+    }
+    eventually("nobody judges pods", 15, || {
+        let answer = s.dry_run(&Pod::vllm("probe", "0.30"));
+        (answer.is_success() && counted(&answer.body).is_none()).then_some(())
+    });
+    for name in ["old-1", "old-2", "old-3"] {
+        s.create(&Pod::vllm(name, "0.30")).admitted(name);
+    }
+    s.wait_running(3, 30);
+    wait_advertised(&s, "c19-n1", Some(0));
+    s.cluster.register_again();
+    s.node(GpuNode::h100("c19-n2").slots(8));
+    for name in ["new-1", "new-2"] {
+        s.create(&Pod::vllm(name, "0.30")).admitted(name);
+    }
+    let greedy = Pod::vllm("new-3", "0.30").carrying("1");
+    s.create(&greedy).admitted("a pod with a value of its author's");
+    s.wait_running(6, 30);
+    for pod in s.list() {
+        let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let (place, carried) = if name.starts_with("old") {
+            ("c19-n1", None)
+        } else {
+            ("c19-n2", Some(300_000))
+        };
+        assert_eq!(pod["spec"]["nodeName"], place, "{name}");
+        assert_eq!(counted(&pod), carried, "{name}");
+    }
+    s.create(&Pod::vllm("late", "0.01").on_node("c19-n1"))
+        .denied("onto the node of the old ones", &["VG201"]);
+    // As an old one ends, its part is advertised again.
+    s.delete("old-1", 0);
+    wait_advertised(&s, "c19-n1", Some(300_000));
+    s.create_eventually(&Pod::vllm("late", "0.30").on_node("c19-n1"), 15);
+    s.wait_running(6, 30);
+}
+
+#[test]
+fn a_pod_that_went_around_mutation_is_refused_and_the_number_goes_at_uninstall() {
+    let s = Scenario::alone("ppm-around");
+    s.node(GpuNode::h100("ppm-around-n1").slots(8));
+    s.kubectl(&["delete", "mutatingwebhookconfigurations", "--all"], None);
+    eventually("nobody mutates pods", 15, || {
+        let answer = s.dry_run(&Pod::vllm("probe", "0.30").carrying("300000"));
+        let passes = answer.is_success();
+        let other = s.dry_run(&Pod::vllm("probe", "0.30").carrying("299999"));
+        (passes && !other.is_success()).then_some(())
+    });
+    s.create(&Pod::vllm("low", "0.30").carrying("100000"))
+        .denied("a lower value", &["VG214", "100000", "300000"]);
+    s.create(&Pod::vllm("none", "0.30"))
+        .denied("no value", &["VG214", "300000"]);
+    s.create(&Pod::vllm("right", "0.30").carrying("300000"))
+        .admitted("the right value");
+    s.cluster.register_again();
+
+    // Uninstalled while nobody writes the numbers again.
+    s.cluster.with_vramgate(Vramgate::kill);
+    let text = s
+        .cluster
+        .with_vramgate(|vramgate| vramgate.uninstall_node_resources())
+        .unwrap();
+    assert!(
+        text.contains("ppm-around-n1: vramgate.io/gpu-ppm removed"),
+        "{text}"
+    );
+    assert_eq!(advertised(&node(&s, "ppm-around-n1")), None);
+    let text = s
+        .cluster
+        .with_vramgate(|vramgate| vramgate.uninstall_node_resources())
+        .unwrap();
+    assert!(
+        text.contains("0 of "),
+        "a second time there is nothing to do: {text}"
+    );
+    s.wait_running(1, 20);
+    s.cluster.with_vramgate(Vramgate::start);
+    wait_advertised(&s, "ppm-around-n1", Some(900_000));
+}
+
+#[test]
+fn a_resource_quota_counts_shares() {
+    let s = Scenario::new("ppm-quota");
+    s.node(GpuNode::h100("ppm-quota-n1").slots(8));
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "gpu-memory"},
+        "spec": {"hard": {"requests.vramgate.io/gpu-ppm": "500000"}}});
+    s.api()
+        .post("/api/v1/namespaces/ppm-quota/resourcequotas", &quota)
+        .admitted("a quota of half a device");
+    let path = "/api/v1/namespaces/ppm-quota/resourcequotas/gpu-memory";
+    eventually("the quota is worked out", 20, || {
+        (!s.api().get(path).body["status"]["hard"].is_null()).then_some(())
+    });
+    s.create(&Pod::vllm("a", "0.20")).admitted("a fifth");
+    s.create(&Pod::vllm("b", "0.30")).admitted("three tenths");
+    let refused = s.create(&Pod::vllm("c", "0.05"));
+    assert_eq!(refused.status, 403, "{}", refused.text());
+    assert!(refused.text().contains("exceeded quota"), "{}", refused.text());
+    eventually("its use", 20, || {
+        let used = &s.api().get(path).body["status"]["used"]["requests.vramgate.io/gpu-ppm"];
+        (used == "500k").then_some(())
+    });
+    s.wait_running(2, 20);
+}

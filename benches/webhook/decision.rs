@@ -12,6 +12,7 @@ use vramgate::device::inventory;
 use vramgate::engine::NoSources;
 use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::PolicySet;
+use vramgate::units::Share;
 use vramgate::workload::Workload;
 use vramgate::workload::pod::{Node, Pod};
 
@@ -109,25 +110,39 @@ fn row(nodes: usize) -> Row {
     }
 }
 
+/// A large cluster as it is counted, and what each of its nodes advertises by then.
+pub(crate) fn watched(size: Size, templates: &Templates) -> Outcome<(Ledger, Vec<Option<u64>>)> {
+    let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
+    let mut text = String::new();
+    for number in 0..size.nodes {
+        text.clear();
+        templates.node(number, None, &mut text);
+        set_node(&mut ledger, &serde_json::from_str(&text)?)?;
+    }
+    for number in (0..size.pods).filter(|number| large::holds(*number)) {
+        text.clear();
+        templates.pod(number, size, 1, &mut text);
+        ledger.set_pod(&serde_json::from_str(&text)?, &NoSources);
+    }
+    // Names are in the order of numbers.
+    let (advertisements, _) = ledger.advertisements(None, usize::MAX);
+    let wanted = advertisements.iter().map(|node| node.wanted.map(Share::ppm));
+    let counted: Vec<Option<u64>> = wanted.collect();
+    for (number, counted) in (0..size.nodes).zip(&counted) {
+        text.clear();
+        templates.node(number, *counted, &mut text);
+        set_node(&mut ledger, &serde_json::from_str(&text)?)?;
+    }
+    Ok((ledger, counted))
+}
+
 /// The decision alone against clusters of these sizes, as an API server lists them.
 pub(crate) fn at_sizes(options: &Options, sizes: &[Size], report: &mut Report) -> Outcome<()> {
     let templates = Templates::default();
     let mut ledgers = Vec::new();
     let mut rows = Vec::new();
     for &size in sizes {
-        let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
-        let mut text = String::new();
-        for number in 0..size.nodes {
-            text.clear();
-            templates.node(number, &mut text);
-            set_node(&mut ledger, &serde_json::from_str(&text)?)?;
-        }
-        for number in (0..size.pods).filter(|number| large::holds(*number)) {
-            text.clear();
-            templates.pod(number, size, 1, &mut text);
-            ledger.set_pod(&serde_json::from_str(&text)?, &NoSources);
-        }
-        ledgers.push(ledger);
+        ledgers.push(watched(size, &templates)?.0);
         rows.push(row(usize::try_from(size.nodes)?));
     }
     compare(options, &mut ledgers, &rows, report)

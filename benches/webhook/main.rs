@@ -26,9 +26,11 @@ mod decision;
 mod direct;
 mod do_nothing;
 mod fit;
+mod floor;
 mod large;
 mod measure;
 mod process;
+mod records;
 mod review;
 mod tls;
 mod watch;
@@ -81,6 +83,14 @@ enum Mode {
         tls_key: PathBuf,
         #[command(flatten)]
         size: large::Size,
+    },
+    /// Receives what a watch of a cluster begins with.
+    #[command(hide = true)]
+    Floor {
+        #[arg(long)]
+        kubeconfig: PathBuf,
+        #[arg(long)]
+        what: floor::What,
     },
     /// Serves the webhook that does nothing.
     #[command(hide = true)]
@@ -155,7 +165,7 @@ impl Options {
 /// arguments are names of tests.
 fn arguments() -> Option<Arguments> {
     let given: Vec<_> = std::env::args().skip(1).collect();
-    let is_child = |name: &String| name == "do-nothing" || name == "api-server";
+    let is_child = |name: &String| ["do-nothing", "api-server", "floor"].contains(&name.as_str());
     let is_meant = given.iter().any(|argument| argument == "--bench") || given.first().is_some_and(is_child);
     is_meant.then(Arguments::parse)
 }
@@ -208,6 +218,10 @@ fn run() -> Outcome<()> {
     {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         return runtime.block_on(api_server::serve(listen, &tls_cert, &tls_key, size));
+    }
+    if let Some(Mode::Floor { kubeconfig, what }) = mode {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(floor::run(&kubeconfig, what));
     }
     if let Some(Mode::Decision) = mode {
         return decision::run(&options, &direct::target_folder());

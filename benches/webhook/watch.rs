@@ -10,6 +10,7 @@ use tokio::net::TcpStream;
 
 use crate::client::{Connection, Endpoint, Expected};
 use crate::direct::{self, Running};
+use crate::floor::What;
 use crate::large::Size;
 use crate::measure::{self, Report, Row, Target};
 use crate::process::{self, Server};
@@ -74,6 +75,9 @@ async fn start(size: Size, identity: &Identity, folder: &Path) -> Outcome<Watche
         "contexts": [{"name": "bench", "context": {"cluster": "bench", "user": "bench"}}],
     });
     std::fs::write(&kubeconfig, config.to_string())?;
+    for what in [What::Receive, What::Skip] {
+        floor(size, &kubeconfig, what)?;
+    }
 
     let (address, status) = (process::free_address()?, process::free_address()?);
     let mut command = Command::new(env!("CARGO_BIN_EXE_vramgate"));
@@ -111,6 +115,37 @@ async fn start(size: Size, identity: &Identity, folder: &Path) -> Outcome<Watche
         api,
         _server: server,
     })
+}
+
+/// What it costs to receive the lists alone, with the same client.
+fn floor(size: Size, kubeconfig: &Path, what: What) -> Outcome<()> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.arg("floor").arg("--kubeconfig").arg(kubeconfig);
+    command.arg("--what");
+    let done = match what {
+        What::Receive => {
+            command.arg("receive");
+            "received and dropped"
+        }
+        What::Skip => {
+            command.arg("skip");
+            "received and passed over by a parser of JSON"
+        }
+    };
+    let output = command.output()?;
+    let printed = String::from_utf8(output.stdout)?;
+    let (bytes, milliseconds) = printed.trim().split_once(' ').ok_or_else(|| {
+        let reason = String::from_utf8_lossy(&output.stderr);
+        format!("the lists are not received: {reason}")
+    })?;
+    let (bytes, milliseconds): (f64, f64) = (bytes.parse()?, milliseconds.parse()?);
+    println!(
+        "the lists of {} nodes, {:.0} MB, {done}: {:.2} s of CPU",
+        size.nodes,
+        bytes / 1e6,
+        milliseconds / 1e3,
+    );
+    Ok(())
 }
 
 fn with_identity(command: &mut Command, identity: &Identity) {

@@ -14,8 +14,9 @@ use crate::placement::candidates::asked;
 use crate::policy::{MissingFacts, PolicySet};
 use crate::workload::Workload;
 
-/// Nodes of the small cluster, more of each kind than a joint search looks at; the large one has eight times as many.
-const FEW: usize = 120;
+/// Nodes of the small cluster, more of each kind than a joint search looks at, or a refusal compares; the large one has eight
+/// times as many.
+const FEW: usize = 160;
 
 /// Every second node shares its GPU, the others give eight whole ones. One slot of each is taken.
 fn cluster(nodes: usize) -> Ledger {
@@ -114,6 +115,11 @@ fn nodes_are_not_held_against_a_pod_one_by_one() {
             "by affinity",
             "0.3",
             expression("nvidia.com/gpu.product", "NotIn", &["NVIDIA-A100-SXM4-80GB"]),
+        ),
+        (
+            "too large for what is left",
+            "0.9",
+            json!({"nodeSelector": {"nvidia.com/gpu.sharing-strategy": "time-slicing"}}),
         ),
         ("of no zone", "0.3", json!({"nodeSelector": {"zone": "nowhere"}})),
         (

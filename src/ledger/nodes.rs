@@ -5,13 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::room::{self, Load};
-use crate::workload::pod::PodSpec;
-
+use super::room::{self, Load, Room};
 use crate::demand::Standing;
 use crate::device::{Advertised, GpuNode, Pool};
 use crate::policy::{DevicePolicy, PolicyRef, PolicySet};
 use crate::units::Share;
+use crate::workload::pod::PodSpec;
 
 mod common;
 mod named;
@@ -41,8 +40,8 @@ pub(crate) struct Class {
     signature: Vec<bool>,
     /// Labels of the node that made the class: they stand for all in the choice of a pod's policy.
     pub(crate) labels: BTreeMap<String, String>,
-    /// By pool: nodes in order of their room.
-    by_room: Vec<BTreeSet<(Share, Arc<str>)>>,
+    /// By pool: nodes in order of their room, and among those without a free slot in that of what a slot more would leave.
+    by_room: Vec<BTreeSet<(Room, Arc<str>)>>,
     pub(crate) members: BTreeSet<Arc<str>>,
     /// What they have in common.
     common: Common,
@@ -71,7 +70,7 @@ impl Class {
 
     /// Nodes in which a hold of `needed` fits on the pool, least room first.
     pub(crate) fn with_room(&self, pool: usize, needed: Share) -> impl Iterator<Item = &Arc<str>> {
-        let least: (Share, Arc<str>) = (needed, Arc::from(""));
+        let least = (Room::at_least(needed), Arc::from(""));
         self.by_room
             .get(pool)
             .into_iter()
@@ -79,13 +78,20 @@ impl Class {
             .map(|(_, name)| name)
     }
 
-    /// Nodes with most room first, whatever it is.
-    pub(crate) fn roomiest(&self, pool: usize) -> impl Iterator<Item = &Arc<str>> {
+    /// Nodes with most room first, whatever it is, of those with a free slot or of those without; each with what it has at
+    /// most for one hold more, slots aside.
+    pub(crate) fn roomiest(&self, pool: usize, has_slot: bool) -> impl Iterator<Item = (Share, &Arc<str>)> {
+        let first = (Room::at_least(Share::from_ppm(1)), Arc::from(""));
+        let (from, to) = if has_slot {
+            (Bound::Included(first), Bound::Unbounded)
+        } else {
+            (Bound::Unbounded, Bound::Excluded(first))
+        };
         self.by_room
             .get(pool)
             .into_iter()
-            .flat_map(|set| set.iter().rev())
-            .map(|(_, name)| name)
+            .flat_map(move |set| set.range((from.clone(), to.clone())).rev())
+            .map(|(room, name)| (room.but_for_slots, name))
     }
 }
 
@@ -102,6 +108,11 @@ pub(crate) struct Nodes {
 impl Nodes {
     pub(crate) fn get(&self, name: &str) -> Option<&NodeEntry> {
         self.entries.get(name)
+    }
+
+    /// A node's name as it is kept here.
+    pub(crate) fn name(&self, name: &str) -> Option<&Arc<str>> {
+        self.entries.get_key_value(name).map(|(name, _)| name)
     }
 
     pub(crate) fn class(&self, index: usize) -> Option<&Class> {
@@ -142,7 +153,7 @@ impl Nodes {
         let Some(policy) = self.class(class).map(|class| &class.device_policy.device) else {
             return Vec::new();
         };
-        let room = |entry: &NodeEntry| pool.map(|pool| entry_room(entry, pool, policy));
+        let room = |entry: &NodeEntry| pool.map(|pool| entry_room(entry, pool, policy).now);
         let of_kind = names.into_iter().filter_map(|name| {
             let entry = self.get(&name).filter(|entry| entry.class == class)?;
             Some((room(entry), name))
@@ -314,7 +325,7 @@ impl Nodes {
             return;
         };
         let policy = class.device_policy.clone();
-        let before: Vec<Share> = (0..class.by_room.len())
+        let before: Vec<Room> = (0..class.by_room.len())
             .map(|index| entry_room(entry, index, &policy.device))
             .collect();
         change(entry);
@@ -328,9 +339,9 @@ impl Nodes {
     }
 }
 
-fn entry_room(entry: &NodeEntry, pool: usize, policy: &DevicePolicy) -> Share {
+fn entry_room(entry: &NodeEntry, pool: usize, policy: &DevicePolicy) -> Room {
     match (entry.node.pools.get(pool), entry.loads.get(pool)) {
         (Some(pool), Some(load)) => room::room(pool, policy, load),
-        _ => Share::ZERO,
+        _ => Room::default(),
     }
 }

@@ -107,6 +107,16 @@ impl<'a> Overlay<'a> {
         self.ledger.nodes.get(name)
     }
 
+    /// Nodes that are thought of otherwise than they are.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.changed.keys()
+    }
+
+    /// Whether a node is thought of otherwise than it is.
+    pub(crate) fn changes(&self, name: &str) -> bool {
+        self.changed.contains_key(name)
+    }
+
     /// What is taken of the node's pools.
     pub(crate) fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
         self.changed.get(name).map_or(&entry.loads, |loads| loads)

@@ -27,6 +27,8 @@ mod made;
 mod mutation;
 mod pod;
 mod preemption;
+#[cfg(test)]
+mod steps;
 mod survey;
 mod unmodelled;
 mod unrecorded;

@@ -29,10 +29,12 @@ use other_systems::Declared;
 pub mod access;
 mod agents;
 pub mod client;
+pub(crate) mod identity;
 pub mod load;
 pub(crate) mod other_systems;
 mod plugin_daemon;
 pub(crate) mod resources;
+pub mod sieve;
 mod standing;
 pub mod weigh;
 

@@ -4,11 +4,14 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use crate::units::{Mib, Share};
-use crate::workload::pod::{Metadata, Taint};
+use crate::workload::pod::Taint;
 
 pub mod catalogue;
 pub mod config;
 pub mod inventory;
+mod labels;
+
+pub use labels::{LabelSet, Labels};
 
 /// More memory than any device has (16 TiB; the largest of 2026 have some 0.3): what says more says nothing.
 pub const MOST: Mib = Mib::new(16 << 20);
@@ -111,8 +114,10 @@ pub struct FactNote {
 /// A node with its GPU pools. A node without any NVIDIA resource has none and is not kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GpuNode {
-    /// Name and labels (annotations and owners are dropped).
-    pub metadata: Metadata,
+    /// Which node it is.
+    pub metadata: Identity,
+    /// Labels.
+    pub labels: Labels,
     /// Taints.
     pub taints: Vec<Taint>,
     /// Cordoned.
@@ -125,6 +130,15 @@ pub struct GpuNode {
     pub notes: Vec<FactNote>,
     /// What its status says of [`RESOURCE`](crate::counted::RESOURCE).
     pub advertised: Advertised,
+}
+
+/// Which node it is; all else of its metadata is dropped.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its UID.
+    pub uid: Box<str>,
 }
 
 /// What a node's status says of the resource by which kube-scheduler counts memory. A number that cannot be read is the

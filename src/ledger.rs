@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::demand::weigh::{self, Rules, Weighed};
-use crate::demand::{Demand, Standing, other_systems};
+use crate::demand::{Demand, Standing, identity, other_systems};
 use crate::device::GpuNode;
 use crate::dra::{Dra, Key};
-use crate::engine::Sources;
+use crate::engine::{NoSources, Sources};
 use crate::policy::{Evidence, PodView, PolicySet};
 use crate::workload::pod::{Pod, PodSpec};
 use crate::workload::{controller_of, owner};
@@ -29,6 +29,7 @@ mod reservation;
 pub(crate) mod room;
 pub(crate) mod search;
 mod settle;
+mod shared;
 mod totals;
 
 pub(crate) use holder::{Holder, constraints};
@@ -60,6 +61,8 @@ pub struct Ledger {
     controlled: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
     /// Unbound pods for which no node has a place, by order of arrival: the first places that become free are theirs.
     unplaced: BTreeSet<(u64, Arc<str>)>,
+    /// Holders that are accounted on another node than the one they are bound to, or are bound to none.
+    tentative: BTreeSet<Arc<str>>,
     /// Nodes above their budget from which nothing could move: asked again when something becomes free elsewhere.
     crowded: BTreeSet<Arc<str>>,
     /// Bound pods that are counted on another node than their own, which had no room.
@@ -73,6 +76,8 @@ pub struct Ledger {
     claimants: BTreeMap<Key, BTreeSet<Arc<str>>>,
     /// Nodes without any slots of their own, and nodes with devices in ResourceSlices as they are without those.
     bare: BTreeMap<Arc<str>, GpuNode>,
+    /// What they have in common.
+    shared: shared::Shared,
     /// What the records of nodes say, which all replicas read and write.
     records: Records,
     /// Reservations of this process that wait for their record.
@@ -100,6 +105,7 @@ impl Ledger {
             raised: BTreeSet::new(),
             controlled: BTreeMap::new(),
             unplaced: BTreeSet::new(),
+            tentative: BTreeSet::new(),
             crowded: BTreeSet::new(),
             away: BTreeSet::new(),
             freed: BTreeSet::new(),
@@ -107,6 +113,7 @@ impl Ledger {
             dra: Dra::default(),
             claimants: BTreeMap::new(),
             bare: BTreeMap::new(),
+            shared: shared::Shared::default(),
             records: Records::default(),
             awaiting: BTreeMap::new(),
             strayed: BTreeSet::new(),
@@ -126,6 +133,7 @@ impl Ledger {
     /// pods are seen again.
     pub fn set_policies(&mut self, policies: Arc<PolicySet>) {
         self.policies = policies;
+        self.shared.forget_demands();
         let nodes: Vec<GpuNode> = self.nodes.iter().map(|(_, entry)| entry.node.clone()).collect();
         let names: Vec<Arc<str>> = self.nodes.iter().map(|(name, _)| name.clone()).collect();
         let mut guests = Vec::new();
@@ -186,6 +194,7 @@ impl Ledger {
 
     /// The policy of a namespace's pods can be another one now.
     fn weigh_namespace(&mut self, name: &str) {
+        self.shared.forget_demands();
         let pods: Vec<Arc<str>> = self.in_namespace(name).map(|holder| holder.uid.clone()).collect();
         for uid in pods {
             self.account_again(&uid);
@@ -201,7 +210,8 @@ impl Ledger {
     }
 
     /// A node appeared or changed.
-    pub fn set_node(&mut self, node: GpuNode) {
+    pub fn set_node(&mut self, mut node: GpuNode) {
+        node.labels = self.shared.node_labels(node.labels);
         match self.with_slices(node) {
             Ok(node) => self.put_node(node),
             Err(name) => self.take_node(&name),
@@ -303,18 +313,49 @@ impl Ledger {
 
     /// A pod was seen, as the API server has it now. Ends its reservation.
     pub fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
+        self.see(pod, sources, None);
+    }
+
+    /// The same of a pod that names no ConfigMap. The caller vouches that pods of the same `template` differ in nothing but
+    /// their identity, node and status: what one of them takes is read once, unless it can depend on these.
+    pub fn set_replica(&mut self, pod: &Pod, template: u64) {
+        self.see(pod, &NoSources, Some(template));
+    }
+
+    /// What a pod takes; `None` where that cannot be read.
+    fn read(
+        &mut self,
+        pod: &Pod,
+        labels: &BTreeMap<String, String>,
+        sources: &dyn Sources,
+        template: Option<u64>,
+    ) -> Option<Arc<Demand>> {
+        if let Some(known) = template.and_then(|template| self.shared.demand(template)) {
+            return Some(known);
+        }
+        let read = |pod: &Pod| Demand::read_amounts(pod, labels, &self.policies, sources);
+        let demand = Arc::new(read(pod).ok()?);
+        if let Some(template) = template
+            && !identity::matters(pod, &demand, read)
+        {
+            self.shared.keep_demand(template, &demand);
+        }
+        Some(demand)
+    }
+
+    fn see(&mut self, pod: &Pod, sources: &dyn Sources, template: Option<u64>) {
         let uid: Arc<str> = Arc::from(pod.metadata.uid.as_str());
         if pod.has_ended() {
             self.remove_pod(&uid);
             return;
         }
         let labels = self.namespace_labels(&pod.metadata.namespace);
-        let Ok(demand) = Demand::read_amounts(pod, &labels, &self.policies, sources) else {
+        let Some(demand) = self.read(pod, &labels, sources, template) else {
             // The API server validated it, so an unreadable quantity cannot ask for slots.
             self.remove_pod(&uid);
             return;
         };
-        self.put_pod(pod, &labels, Arc::new(demand));
+        self.put_pod(pod, &labels, demand);
     }
 
     /// The same for a pod of which it is known what it takes.
@@ -344,7 +385,7 @@ impl Ledger {
             .node_name
             .as_deref()
             .filter(|name| !name.is_empty())
-            .map(Arc::from);
+            .map(|name| self.shared.text(name));
         let admitted_here =
             recorded_at.is_some() || previous.as_ref().is_some_and(|holder| holder.admitted_here);
         self.order += 1;
@@ -370,12 +411,13 @@ impl Ledger {
         };
         let holder = Holder {
             uid: uid.clone(),
-            namespace: Arc::from(pod.metadata.namespace.as_str()),
+            namespace: self.shared.text(&pod.metadata.namespace),
             name: Arc::from(pod.metadata.name.as_str()),
-            labels: pod.metadata.labels.clone(),
+            labels: self.shared.pod_labels(&pod.metadata.labels),
             facts: self.policies.facts(pod),
-            workload: top_workload(pod),
-            controller: controller_of(&pod.metadata).map(|owner| Arc::from(owner.uid.as_str())),
+            workload: owner::workload_owner(&pod.metadata)
+                .map(|(kind, name)| (self.shared.text(kind), self.shared.text(name))),
+            controller: controller_of(&pod.metadata).map(|owner| self.shared.text(&owner.uid)),
             demand,
             recorded,
             raise,
@@ -512,6 +554,11 @@ impl Ledger {
 
     pub(crate) fn holders(&self) -> impl Iterator<Item = &Holder> {
         self.holders.values()
+    }
+
+    /// Holders that are accounted on another node than the one they are bound to, or are bound to none.
+    pub(crate) fn tentative(&self) -> impl Iterator<Item = &Holder> {
+        self.tentative.iter().filter_map(|uid| self.holders.get(uid))
     }
 
     pub(crate) fn bound_to(&self, node: &str) -> impl Iterator<Item = &Holder> {
@@ -691,6 +738,9 @@ impl Ledger {
             holder.place = Some(Arc::from(node));
             holder.standings = standings;
             self.unplaced.remove(&(holder.order, uid.clone()));
+            if holder.place != holder.node {
+                self.tentative.insert(uid.clone());
+            }
             if records::strays(holder) && self.records.place_of(uid).is_some_and(|at| **at != *node) {
                 self.strayed.insert(uid.clone());
             }
@@ -720,6 +770,7 @@ impl Ledger {
     fn discharge(&mut self, uid: &str) -> Option<Arc<str>> {
         let holder = self.holders.get_mut(uid)?;
         let place = holder.place.take()?;
+        self.tentative.remove(uid);
         let standings = std::mem::take(&mut holder.standings);
         if holder.movable() {
             self.unplaced.insert((holder.order, holder.uid.clone()));

@@ -11,6 +11,7 @@ mod rollout;
 mod sets;
 pub mod slots;
 pub mod template;
+pub mod text;
 
 pub use autoscaler::{Autoscaler, ScaleTarget};
 pub use controller::{Malformed, ObjectRef, ReplicaPlan, Workload, WorkloadKind, controller_of};

@@ -12,23 +12,27 @@ use vramgate::device::inventory;
 use vramgate::engine::NoSources;
 use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::PolicySet;
+use vramgate::units::Share;
 use vramgate::workload::Workload;
 use vramgate::workload::pod::{Node, Pod};
 
+use crate::large::{self, Size, Templates};
 use crate::measure::{Figures, Report, Row};
 use crate::review::{self, Kind};
 use crate::{Options, Outcome, cluster};
 
+fn set_node(ledger: &mut Ledger, node: &Node) -> Outcome<()> {
+    let missing = ledger.policies().for_device(&node.metadata.labels).missing_facts;
+    let read = inventory::read(node, missing, Catalogue::embedded());
+    ledger.set_node(read.ok_or("a node without GPUs")?);
+    Ok(())
+}
+
 fn ledger(nodes: usize) -> Outcome<Ledger> {
-    let policies = Arc::new(PolicySet::built_in());
-    let mut ledger = Ledger::new(Arc::clone(&policies));
+    let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
     for item in cluster::objects(nodes) {
         if item["kind"] == "Node" {
-            let node = Node::deserialize(&item)?;
-            let missing = policies.for_device(&node.metadata.labels).missing_facts;
-            ledger.set_node(
-                inventory::read(&node, missing, Catalogue::embedded()).ok_or("a node without GPUs")?,
-            );
+            set_node(&mut ledger, &Node::deserialize(&item)?)?;
         } else {
             ledger.set_pod(&Pod::deserialize(&item)?, &NoSources);
         }
@@ -80,25 +84,8 @@ fn round(ledger: &mut Ledger, kind: Kind, length: Duration, next: &mut u64) -> O
     Ok(Figures::of_one_thread(times, spent))
 }
 
-/// Measures and prints.
-pub(crate) fn run(options: &Options, target_folder: &Path) -> Outcome<()> {
-    let mut ledgers = Vec::new();
-    for &nodes in &options.nodes {
-        ledgers.push(ledger(nodes)?);
-    }
-    let rows: Vec<_> = options
-        .nodes
-        .iter()
-        .map(|&nodes| Row {
-            name: format!("{nodes} nodes"),
-            nodes: Some(nodes),
-        })
-        .collect();
-    let mut report = Report::begin(
-        "decision",
-        options,
-        "The decision alone, in one thread, for a decoded pod: no sockets, no TLS, no JSON.",
-    );
+/// Decides in turn against each of the ledgers.
+fn compare(options: &Options, ledgers: &mut [Ledger], rows: &[Row], report: &mut Report) -> Outcome<()> {
     let mut next = 0;
     for &kind in &options.review {
         let mut figures = vec![Vec::new(); ledgers.len()];
@@ -110,7 +97,69 @@ pub(crate) fn run(options: &Options, target_folder: &Path) -> Outcome<()> {
                 }
             }
         }
-        report.case(kind.name(), &json!({"review": kind.name()}), &rows, &figures);
+        let title = format!("{}, the decision alone", kind.name());
+        report.case(&title, &json!({"decision": kind.name()}), rows, &figures);
     }
+    Ok(())
+}
+
+fn row(nodes: usize) -> Row {
+    Row {
+        name: format!("{nodes} nodes"),
+        nodes: Some(nodes),
+    }
+}
+
+/// A large cluster as it is counted, and what each of its nodes advertises by then.
+pub(crate) fn watched(size: Size, templates: &Templates) -> Outcome<(Ledger, Vec<Option<u64>>)> {
+    let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
+    let mut text = String::new();
+    for number in 0..size.nodes {
+        text.clear();
+        templates.node(number, None, &mut text);
+        set_node(&mut ledger, &serde_json::from_str(&text)?)?;
+    }
+    for number in (0..size.pods).filter(|number| large::holds(*number)) {
+        text.clear();
+        templates.pod(number, size, 1, &mut text);
+        ledger.set_pod(&serde_json::from_str(&text)?, &NoSources);
+    }
+    // Names are in the order of numbers.
+    let (advertisements, _) = ledger.advertisements(None, usize::MAX);
+    let wanted = advertisements.iter().map(|node| node.wanted.map(Share::ppm));
+    let counted: Vec<Option<u64>> = wanted.collect();
+    for (number, counted) in (0..size.nodes).zip(&counted) {
+        text.clear();
+        templates.node(number, *counted, &mut text);
+        set_node(&mut ledger, &serde_json::from_str(&text)?)?;
+    }
+    Ok((ledger, counted))
+}
+
+/// The decision alone against clusters of these sizes, as an API server lists them.
+pub(crate) fn at_sizes(options: &Options, sizes: &[Size], report: &mut Report) -> Outcome<()> {
+    let templates = Templates::default();
+    let mut ledgers = Vec::new();
+    let mut rows = Vec::new();
+    for &size in sizes {
+        ledgers.push(watched(size, &templates)?.0);
+        rows.push(row(usize::try_from(size.nodes)?));
+    }
+    compare(options, &mut ledgers, &rows, report)
+}
+
+/// Measures and prints.
+pub(crate) fn run(options: &Options, target_folder: &Path) -> Outcome<()> {
+    let mut ledgers = Vec::new();
+    for &nodes in &options.nodes {
+        ledgers.push(ledger(nodes)?);
+    }
+    let rows: Vec<_> = options.nodes.iter().map(|&nodes| row(nodes)).collect();
+    let mut report = Report::begin(
+        "decision",
+        options,
+        "The decision alone, in one thread, for a decoded pod: no sockets, no TLS, no JSON.",
+    );
+    compare(options, &mut ledgers, &rows, &mut report)?;
     report.finish(options, target_folder)
 }

@@ -4,6 +4,7 @@
 //! cargo bench --bench webhook                  straight to the webhooks, over HTTPS and keep-alive HTTP/1.1
 //! cargo bench --bench webhook -- apiserver     Pod CREATE with dryRun=All through a real kube-apiserver
 //! cargo bench --bench webhook -- decision      the decision alone, in one thread, for a decoded pod
+//! cargo bench --bench webhook -- watch         10,000 nodes and 100,000 pods watched: start, memory, events, reviews
 //! cargo bench --bench webhook -- fit           one look-up of a model, and one estimate
 //! ```
 //!
@@ -17,6 +18,7 @@
     reason = "a bench prints, and its figures are measurements"
 )]
 
+mod api_server;
 mod apiserver;
 mod client;
 mod cluster;
@@ -24,10 +26,14 @@ mod decision;
 mod direct;
 mod do_nothing;
 mod fit;
+mod floor;
+mod large;
 mod measure;
 mod process;
+mod records;
 mod review;
 mod tls;
+mod watch;
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -62,8 +68,30 @@ enum Mode {
     Apiserver,
     /// The decision alone, in this process.
     Decision,
+    /// A process that watches a large cluster: start, memory, events, reviews.
+    Watch(watch::Watch),
     /// One look-up of a model by its name, and one estimate of its memory.
     Fit,
+    /// Serves the API of a large cluster.
+    #[command(hide = true)]
+    ApiServer {
+        #[arg(long)]
+        listen: SocketAddr,
+        #[arg(long)]
+        tls_cert: PathBuf,
+        #[arg(long)]
+        tls_key: PathBuf,
+        #[command(flatten)]
+        size: large::Size,
+    },
+    /// Receives what a watch of a cluster begins with.
+    #[command(hide = true)]
+    Floor {
+        #[arg(long)]
+        kubeconfig: PathBuf,
+        #[arg(long)]
+        what: floor::What,
+    },
     /// Serves the webhook that does nothing.
     #[command(hide = true)]
     DoNothing {
@@ -112,6 +140,14 @@ pub(crate) enum Webhook {
 }
 
 impl Options {
+    /// One round, as short as may be.
+    fn shortest(mut self) -> Self {
+        self.rounds = 1;
+        self.milliseconds = 50;
+        self.concurrency = vec![1];
+        self
+    }
+
     pub(crate) fn round(&self) -> Duration {
         Duration::from_millis(self.milliseconds)
     }
@@ -125,9 +161,44 @@ impl Options {
     }
 }
 
+/// The arguments of `cargo bench`, or of a process that this one started; `None` where `cargo test` gave them, whose
+/// arguments are names of tests.
+fn arguments() -> Option<Arguments> {
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    let is_child = |name: &String| ["do-nothing", "api-server", "floor"].contains(&name.as_str());
+    let is_meant = given.iter().any(|argument| argument == "--bench") || given.first().is_some_and(is_child);
+    is_meant.then(Arguments::parse)
+}
+
+/// The name of the run among the tests, by which it can be chosen.
+const TEST: &str = "a_watched_cluster_can_be_measured";
+
+/// Runs what keeps the measurement one that can be made, where the arguments of `cargo test` choose it.
+fn test() -> Outcome<()> {
+    let given: Vec<_> = std::env::args().skip(1).collect();
+    let mut names = given
+        .iter()
+        .filter(|argument| !argument.starts_with('-'))
+        .peekable();
+    if given.iter().any(|argument| argument == "--list") {
+        println!("{TEST}: test");
+        return Ok(());
+    }
+    if names.peek().is_some() && !names.any(|name| TEST.contains(name.as_str())) {
+        return Ok(());
+    }
+    let Arguments { options, .. } = Arguments::parse_from(["webhook"]);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(watch::run(&options.shortest(), &watch::Watch::IN_TESTS))
+}
+
 fn run() -> Outcome<()> {
-    let Arguments { mode, options, bench } = Arguments::parse();
     tls::install_provider();
+    let Some(Arguments { mode, options, .. }) = arguments() else {
+        return test();
+    };
     if let Some(Mode::DoNothing {
         listen,
         tls_cert,
@@ -138,9 +209,19 @@ fn run() -> Outcome<()> {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         return runtime.block_on(do_nothing::serve(listen, &tls_cert, &tls_key));
     }
-    if !bench && mode.is_none() {
-        println!("Nothing measured: run `cargo bench --bench webhook`.");
-        return Ok(());
+    if let Some(Mode::ApiServer {
+        listen,
+        tls_cert,
+        tls_key,
+        size,
+    }) = mode
+    {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(api_server::serve(listen, &tls_cert, &tls_key, size));
+    }
+    if let Some(Mode::Floor { kubeconfig, what }) = mode {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        return runtime.block_on(floor::run(&kubeconfig, what));
     }
     if let Some(Mode::Decision) = mode {
         return decision::run(&options, &direct::target_folder());
@@ -154,6 +235,7 @@ fn run() -> Outcome<()> {
         .build()?;
     runtime.block_on(async {
         match mode {
+            Some(Mode::Watch(what)) => watch::run(&options, &what).await,
             Some(Mode::Apiserver) => apiserver::run(&options).await,
             _ => direct::run(&options).await,
         }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
+use crate::demand::sieve;
 use crate::device::GpuNode;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
-use crate::engine::{self, Sources};
+use crate::engine::{self, NoSources, Sources};
 use crate::ledger::advertised::Advertisement;
 use crate::ledger::{Ledger, Moment, Stale};
 use crate::policy::ConfigMapName;
@@ -16,6 +17,7 @@ use crate::store::Version;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
 use crate::workload::slots;
+use crate::workload::text::Cut;
 
 /// A device group above its budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +45,11 @@ pub trait Facts: Send + 'static {
     fn relisted_pods(&mut self) {}
     /// A pod that counts was seen.
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources);
+    /// The same of a pod that names no ConfigMap. Pods of the same `template` differ in nothing but their identity, node and
+    /// status, so what one of them takes can be read once.
+    fn set_replica(&mut self, pod: &Pod, _template: u64) {
+        self.set_pod(pod, &NoSources);
+    }
     /// A pod is gone, or does not count any more.
     fn remove_pod(&mut self, uid: &str);
     /// A namespace appeared, or its labels changed (`None`: it is gone).
@@ -103,6 +110,10 @@ impl Facts for Ledger {
 
     fn set_pod(&mut self, pod: &Pod, sources: &dyn Sources) {
         Ledger::set_pod(self, pod, sources);
+    }
+
+    fn set_replica(&mut self, pod: &Pod, template: u64) {
+        Ledger::set_replica(self, pod, template);
     }
 
     fn remove_pod(&mut self, uid: &str) {
@@ -213,6 +224,11 @@ pub trait Reader: Send + Sync + 'static {
     /// dropped right after decoding.
     fn counts(&self, pod: &Pod) -> bool {
         slots::asks_for_gpu(pod) || may_reach(pod, |class| self.shows_all(class))
+    }
+
+    /// Whether a pod of this text may be one that counts. What it is not asked of is decoded.
+    fn may_count(&self, text: &Cut<'_>) -> bool {
+        sieve::may_count(text)
     }
 
     /// Whether some policy says that a runtime class shows every device.

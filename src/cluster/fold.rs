@@ -6,6 +6,7 @@ mod nodes;
 mod pods;
 mod records;
 mod resources;
+mod templates;
 
 use std::collections::HashMap;
 

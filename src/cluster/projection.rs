@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::workload::pod::{Container, Metadata, Pod, PodSpec, PodStatus, Resources};
+use crate::workload::text::{self, Cut};
 
 /// An object, or what is left of one that does not decode.
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(super) struct Page<T> {
     pub(super) items: Vec<Decoded<T>>,
     pub(super) resource_version: String,
     pub(super) next: Option<String>,
+    /// Further objects, which were passed over undecoded.
+    pub(super) passed: usize,
 }
 
 #[derive(Deserialize)]
@@ -78,6 +81,31 @@ pub(super) fn page<T: DeserializeOwned>(text: &str) -> Result<Page<T>, serde_jso
         items,
         resource_version: metadata.resource_version.unwrap_or_default(),
         next: metadata.r#continue.filter(|token| !token.is_empty()),
+        passed: 0,
+    })
+}
+
+/// Decodes a page whose text an API server wrote, item by item. `read` gives what an item is, `Ok(None)` where it is passed
+/// over; `None` where the page, or an item, is to be read the general way, all of it.
+pub(super) fn page_by_text<T>(
+    text: &str,
+    mut read: impl FnMut(&Cut<'_>) -> Option<Option<T>>,
+) -> Option<Page<T>> {
+    let (head, texts) = text::list(text)?;
+    let page: RawPage<IgnoredAny> = serde_json::from_str(&head).ok()?;
+    let mut items = Vec::new();
+    let mut passed = 0;
+    for text in texts {
+        match read(&Cut::of(text))? {
+            Some(item) => items.push(Decoded::Whole(item)),
+            None => passed += 1,
+        }
+    }
+    Some(Page {
+        items,
+        resource_version: page.metadata.resource_version.unwrap_or_default(),
+        next: page.metadata.r#continue.filter(|token| !token.is_empty()),
+        passed,
     })
 }
 
@@ -99,8 +127,13 @@ fn object<T: DeserializeOwned>(raw: &RawValue) -> Result<Decoded<T>, serde_json:
 pub(super) enum Line<T> {
     Applied(Decoded<T>, String),
     Deleted(Decoded<T>, String),
+    /// An object that plays no part here, and did not before.
+    Passed(String),
     Bookmark(String),
-    Error { code: u16, message: String },
+    Error {
+        code: u16,
+        message: String,
+    },
     Other(String),
 }
 
@@ -132,6 +165,16 @@ struct Status {
     code: u16,
     message: Option<String>,
     reason: Option<String>,
+}
+
+/// The object of a line that tells of one that is there, without its managed fields; `None` where the line tells something
+/// else, or is not one that an API server writes.
+pub(super) fn applied(line: &str) -> Option<Cut<'_>> {
+    let rest = line.trim_ascii_end().strip_prefix(r#"{"type":""#)?;
+    let rest = rest
+        .strip_prefix("ADDED")
+        .or_else(|| rest.strip_prefix("MODIFIED"))?;
+    Some(Cut::of(rest.strip_prefix(r#"","object":"#)?.strip_suffix('}')?))
 }
 
 /// Decodes a line of a watch. An error means that the line is no event at all, so something was lost.

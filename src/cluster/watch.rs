@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use axum::http::header::ACCEPT_ENCODING;
-use futures::{AsyncBufReadExt, FutureExt};
+use futures::{AsyncBufReadExt, AsyncReadExt, FutureExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
@@ -24,7 +24,7 @@ use super::backoff::Backoff;
 use super::causes::Causes;
 use super::freshness::{Freshness, Watched};
 use super::metrics::Metrics;
-use super::projection::{self, Decoded, Line};
+use super::projection::{self, Decoded, Line, Page};
 use super::timing::Timing;
 
 /// A change that a watch told.
@@ -38,6 +38,14 @@ pub(super) enum Change<T> {
 pub(super) trait Fold: Send {
     type Object: DeserializeOwned + Send;
 
+    /// Decodes a page of the list.
+    fn page(&mut self, text: &str) -> Result<Page<Self::Object>, serde_json::Error> {
+        projection::page(text)
+    }
+    /// Decodes a line of the watch.
+    fn line(&mut self, bytes: &[u8]) -> Result<Line<Self::Object>, serde_json::Error> {
+        projection::line(bytes)
+    }
     /// A list starts. Facts stay until it is complete.
     fn begin(&mut self);
     /// Part of the list.
@@ -274,16 +282,25 @@ impl Follower {
             ..ListParams::default().limit(self.timing.page)
         };
         let mut count = 0;
+        let mut buffer = Vec::new();
         fold.begin();
         loop {
             let call = request.list(&parameters).map_err(kube::Error::BuildRequest)?;
-            let text = timeout(self.timing.page_timeout, self.client.request_text(call))
+            buffer.clear();
+            let read = async {
+                // One buffer for all pages: a client that collects each would copy it twice.
+                let mut stream = pin!(self.client.request_stream(call).await?);
+                stream.read_to_end(&mut buffer).await?;
+                Ok::<_, Failure>(())
+            };
+            timeout(self.timing.page_timeout, read)
                 .await
                 .map_err(|_| Failure::NoAnswer(self.timing.page_timeout))??;
             self.freshness.heard(self.watched);
-            let page: projection::Page<F::Object> = projection::page(&text)?;
-            drop(text);
-            count += page.items.len();
+            let text = std::str::from_utf8(&buffer)
+                .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))?;
+            let page = fold.page(text)?;
+            count += page.items.len() + page.passed;
             self.note_unreadable(page.items.iter());
             fold.listed(page.items).await;
             match page.next {
@@ -360,7 +377,9 @@ impl Follower {
             };
             heard = Instant::now();
             let end = match read {
-                Ok(_) if line.last() == Some(&b'\n') => self.take_line(&line, &mut batch, version).err(),
+                Ok(_) if line.last() == Some(&b'\n') => {
+                    self.take_line(fold, &line, &mut batch, version).err()
+                }
                 // The end of the stream; a line that it cut is told again by the next watch.
                 Ok(_) => {
                     fold.changed(batch).await;
@@ -377,13 +396,15 @@ impl Follower {
     }
 
     /// Puts the line's change to the batch.
-    fn take_line<T: DeserializeOwned>(
+    fn take_line<F: Fold>(
         &self,
+        fold: &mut F,
         line: &[u8],
-        batch: &mut Vec<Change<T>>,
+        batch: &mut Vec<Change<F::Object>>,
         version: &mut String,
     ) -> Result<(), Failure> {
-        let (change, at, kind) = match projection::line(line)? {
+        let (change, at, kind) = match fold.line(line)? {
+            Line::Passed(at) => (None, at, "applied"),
             Line::Applied(object, at) => (Some(Change::Applied(object)), at, "applied"),
             Line::Deleted(object, at) => (Some(Change::Deleted(object)), at, "deleted"),
             Line::Bookmark(at) => (None, at, "bookmark"),

@@ -11,9 +11,9 @@ use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, Severity, shor
 use crate::ledger::Ledger;
 use crate::ledger::devices::{DeviceView, HolderView};
 use crate::ledger::nodes::NodeEntry;
-use crate::ledger::room::Fits;
+use crate::ledger::room::{self, Fits};
 use crate::ledger::search::Overlay;
-use crate::placement::candidates::{Fit, node_matches};
+use crate::placement::candidates::node_matches;
 use crate::policy::{Evidence, Messages};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
@@ -45,8 +45,11 @@ pub(super) struct Closest<'a> {
     spread: Option<usize>,
 }
 
-/// Looks at every node that accepts this kind of pod. A node that has the memory but no slot comes before one that lacks
-/// memory; among those the one with most left.
+/// Full nodes of a kind that are compared; where there are more, those that can take the largest hold.
+const MOST_COMPARED: usize = 64;
+
+/// Looks at nodes that accept this kind of pod. A node that has the memory but no slot comes before one that lacks memory;
+/// among those the one with most left.
 pub(super) fn closest<'a>(
     survey: &'a Survey<'a>,
     ledger: &'a Ledger,
@@ -64,6 +67,7 @@ pub(super) fn closest_with<'a>(
     spec: &PodSpec,
     standings: impl Fn(&'a Candidate<'a>) -> &'a [Standing],
 ) -> Option<Closest<'a>> {
+    let named = ledger.nodes.named(spec);
     let nothing = Standing::default();
     let mut best: Option<((bool, bool, Share), Closest<'a>)> = None;
     for kind in survey.accepting.iter().filter(|kind| kind.weighed.shared) {
@@ -75,31 +79,42 @@ pub(super) fn closest_with<'a>(
         let Some((pool, _)) = pools.into_iter().find(shared) else {
             continue;
         };
-        for name in kind.class.roomiest(pool) {
-            let Some(entry) = ledger.nodes.get(name).filter(|entry| entry.class == kind.index) else {
-                continue;
-            };
-            if matches!(node_matches(spec, &entry.node), Fit::Never(_)) {
-                continue;
-            }
-            let fits = overlay.fits(name, entry, standings(kind));
-            let standing = standings(kind).get(pool).unwrap_or(&nothing);
-            let together = overlay.together_beside(name, entry, pool, standing);
-            let left = budget.less(together);
-            let rank = (fits.memory, fits.tenants, left);
-            let better = best.as_ref().is_none_or(|(most, _)| rank > *most);
-            if better {
-                let found = Closest {
-                    kind,
-                    name: name.clone(),
-                    entry,
-                    fits,
-                    pool,
-                    together,
-                    slots_taken: overlay.slots_taken(name, entry, pool),
-                    spread: None,
+        let needed = standings(kind).get(pool).zip(kind.class.pools.get(pool));
+        let needed = needed.map_or(Share::ZERO, |(standing, pool)| room::needed(pool, standing));
+        for part in parts(kind, pool, (ledger, overlay), named.as_ref()) {
+            let mut compared = 0;
+            for (room, name) in part {
+                // None that has the memory, as far as its room can tell that, is left out for want of a slot.
+                let has_none = best.as_ref().is_none_or(|((memory, ..), _)| !memory);
+                let may_wait = room >= needed && has_none;
+                if compared >= MOST_COMPARED && !may_wait {
+                    break;
+                }
+                let Some(entry) = ledger.nodes.get(name).filter(|entry| entry.class == kind.index) else {
+                    continue;
                 };
-                best = Some((rank, found));
+                if !node_matches(spec, &entry.node).is_possible() {
+                    continue;
+                }
+                compared += 1;
+                let fits = overlay.fits(name, entry, standings(kind));
+                let standing = standings(kind).get(pool).unwrap_or(&nothing);
+                let together = overlay.together_beside(name, entry, pool, standing);
+                let left = budget.less(together);
+                let rank = (fits.memory, fits.tenants, left);
+                if best.as_ref().is_none_or(|(most, _)| rank > *most) {
+                    let found = Closest {
+                        kind,
+                        name: name.clone(),
+                        entry,
+                        fits,
+                        pool,
+                        together,
+                        slots_taken: overlay.slots_taken(name, entry, pool),
+                        spread: None,
+                    };
+                    best = Some((rank, found));
+                }
             }
         }
     }
@@ -123,6 +138,34 @@ pub(super) fn closest_with<'a>(
     closest.spread = (overlay.grade(place.0, place.1, place.2, standing) == Evidence::Spread)
         .then(|| overlay.may_meet(place.0, place.1, place.2, standing));
     Some(closest)
+}
+
+/// A node, and what it has at most for one hold more.
+type Roomy<'a> = (Share, &'a Arc<str>);
+
+/// Nodes of a kind that may come closest, in parts: those that are thought of otherwise than they are, and of the rest those
+/// with a free slot and those without, most room first.
+fn parts<'a>(
+    kind: &'a Candidate<'a>,
+    pool: usize,
+    (ledger, overlay): (&'a Ledger, &'a Overlay<'_>),
+    named: Option<&BTreeSet<Arc<str>>>,
+) -> Vec<Box<dyn Iterator<Item = Roomy<'a>> + 'a>> {
+    let unbounded = Share::from_ppm(u64::MAX);
+    if let Some(named) = named {
+        let in_order = ledger.nodes.in_order(named.clone(), kind.index, Some(pool));
+        let known = in_order
+            .into_iter()
+            .rev()
+            .filter_map(|name| ledger.nodes.name(&name));
+        return vec![Box::new(known.map(move |name| (unbounded, name)))];
+    }
+    let changed = overlay.changed().map(move |name| (unbounded, name));
+    let part = |has_slot| {
+        let nodes = kind.class.roomiest(pool, has_slot);
+        Box::new(nodes.filter(|(_, name)| !overlay.changes(name))) as Box<dyn Iterator<Item = Roomy<'a>> + 'a>
+    };
+    vec![Box::new(changed), part(true), part(false)]
 }
 
 impl Closest<'_> {

@@ -94,7 +94,7 @@ pub(super) fn of(
                 survey = survey_of(&made.demand);
             }
             mps::set(&mut made, demand, &survey, pod, replaces);
-            if let Some(requirement) = affinity::missing(&survey, pod, ledger) {
+            if let Some(requirement) = affinity::missing(&survey, pod) {
                 requirements.push(requirement);
                 if let Some(narrowed) = affinity::narrowed(pod, &requirements) {
                     Arc::make_mut(&mut spec).affinity = Some(narrowed.affinity);

@@ -1,6 +1,6 @@
 //! Which kinds of nodes could take a pod, before anybody asks whether there is room.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::clients;
@@ -93,6 +93,7 @@ impl<'a> Survey<'a> {
             asked: BTreeMap::new(),
             not_offered: None,
         };
+        let only = ledger.nodes.named(spec);
         let mut offered = false;
         for (index, class) in ledger.nodes.classes() {
             if demand
@@ -117,7 +118,7 @@ impl<'a> Survey<'a> {
                 continue;
             }
             survey.large_enough = true;
-            let mut names = matching(ledger, index, class, spec);
+            let mut names = matching(ledger, (index, class), spec, only.as_ref());
             let is_elsewhere = names.is_empty();
             if is_elsewhere {
                 names.extend(class.members.iter().take(MOST_NAMED + 1).cloned());
@@ -424,16 +425,19 @@ fn may_stand(ledger: &Ledger, index: usize, name: &str, spec: &PodSpec) -> bool 
 }
 
 /// Some nodes of a kind on which the pod may stand, ready or not.
-fn matching(ledger: &Ledger, index: usize, class: &Class, spec: &PodSpec) -> Vec<Arc<str>> {
-    let matches = |name: &Arc<str>| may_stand(ledger, index, name, spec);
-    if let Some(fixed) = spec.node_name.as_deref().filter(|name| !name.is_empty()) {
-        let fixed: Arc<str> = Arc::from(fixed);
-        return if matches(&fixed) { vec![fixed] } else { Vec::new() };
+fn matching(
+    ledger: &Ledger,
+    (index, class): (usize, &Class),
+    spec: &PodSpec,
+    named: Option<&BTreeSet<Arc<str>>>,
+) -> Vec<Arc<str>> {
+    if !class.may_suit(spec) {
+        return Vec::new();
     }
-    class
-        .members
+    named
+        .unwrap_or(&class.members)
         .iter()
-        .filter(|name| matches(name))
+        .filter(|name| may_stand(ledger, index, name, spec))
         .take(MOST_NAMED + 1)
         .cloned()
         .collect()

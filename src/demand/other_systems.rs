@@ -120,6 +120,16 @@ const WORDS: [(SharingSystem, Place, Unit); 13] = [
     ),
 ];
 
+/// Each word as it is written for a container, and whether it is a resource.
+#[cfg(test)]
+pub(super) fn words(container: &str) -> impl Iterator<Item = (String, bool)> {
+    WORDS.iter().map(move |(_, place, _)| match place {
+        Place::Resource(name) => ((*name).to_owned(), true),
+        Place::Annotation(name) | Place::Devices(name) => ((*name).to_owned(), false),
+        Place::OfContainer(rest) => (format!("{OF_CONTAINER}{container}{rest}"), false),
+    })
+}
+
 /// Whether a bound pod says anything of its memory in such words: only then can it be a holder without a slot.
 #[must_use]
 pub(crate) fn speaks(pod: &Pod) -> bool {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use super::catalogue::{Catalogue, ProductLabel};
 use super::config::plugin::PluginConfigMap;
-use super::{Advertised, DeviceKind, FactNote, GpuNode, Pool, is_slot_resource};
+use super::{Advertised, DeviceKind, FactNote, GpuNode, Identity, Pool, is_slot_resource};
 use crate::counted;
 use crate::policy::MissingFacts;
 use crate::quantity::Quantity;
 use crate::units::Share;
-use crate::workload::pod::{Metadata, Node, NodeCondition, QuantityText};
+use crate::workload::pod::{Node, NodeCondition, QuantityText};
 
 mod configured;
 mod facts;
@@ -106,12 +106,11 @@ pub fn read_or_bare(node: &Node, context: Context<'_>) -> Option<GpuNode> {
 #[must_use]
 pub fn bare(node: &Node) -> GpuNode {
     GpuNode {
-        metadata: Metadata {
-            name: node.metadata.name.clone(),
-            uid: node.metadata.uid.clone(),
-            labels: node.metadata.labels.clone(),
-            ..Metadata::default()
+        metadata: Identity {
+            name: Arc::from(node.metadata.name.as_str()),
+            uid: Box::from(node.metadata.uid.as_str()),
         },
+        labels: super::Labels::from(&node.metadata.labels),
         taints: node.spec.taints.clone(),
         cordoned: node.spec.unschedulable,
         ready: is_ready(&node.status.conditions),

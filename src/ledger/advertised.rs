@@ -81,7 +81,7 @@ impl Ledger {
     fn wanted(&self, name: &str, entry: &NodeEntry) -> Option<Share> {
         let class = self.nodes.class(entry.class)?;
         let is_asked = |pool: &Pool| is_slot_resource(&pool.resource);
-        if !entry.node.pools.iter().any(is_asked) || !self.policies.counts_on(&entry.node.metadata.labels) {
+        if !entry.node.pools.iter().any(is_asked) || !self.policies.counts_on(&entry.node.labels) {
             return None;
         }
         let (mut beyond, mut carried) = (Share::ZERO, Share::ZERO);

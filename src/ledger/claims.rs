@@ -8,7 +8,7 @@ use super::{Holder, Ledger};
 use crate::demand::weigh::Rules;
 use crate::demand::weigh::by_claim::{OnEach, held, sharing, takes_by_access, together};
 use crate::demand::{ClaimRef, Use};
-use crate::device::{GpuNode, Sharing};
+use crate::device::{GpuNode, Labels, Sharing};
 use crate::dra::devices::Kind;
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::dra::resolve::{Source, Terms};
@@ -119,8 +119,8 @@ impl Ledger {
 
     /// The policy of the devices of a node.
     pub(crate) fn device_policy(&self, node: &str) -> PolicyRef {
-        let unlabelled = BTreeMap::new();
-        let labels = self.nodes.get(node).map(|entry| &entry.node.metadata.labels);
+        let unlabelled = Labels::default();
+        let labels = self.nodes.get(node).map(|entry| &entry.node.labels);
         self.policies().for_device(labels.unwrap_or(&unlabelled))
     }
 

@@ -70,13 +70,17 @@ impl Ledger {
                 .collect();
             assert_eq!(class.members, members, "members of class {index}");
             for pool in 0..class.pools.len() {
-                let kept: BTreeSet<&Arc<str>> = class.roomiest(pool).collect();
-                assert_eq!(kept.len(), class.roomiest(pool).count(), "each node once");
+                let by_room = || {
+                    let parts = [true, false].into_iter();
+                    parts.flat_map(|has_slot| class.roomiest(pool, has_slot).map(|(_, name)| name))
+                };
+                let kept: BTreeSet<&Arc<str>> = by_room().collect();
+                assert_eq!(kept.len(), by_room().count(), "each node once");
                 assert_eq!(kept, members.iter().collect(), "nodes by room in class {index}");
                 for name in &members {
                     let entry = self.nodes.get(name).expect("a member");
                     let (of_node, policy) = (&entry.node.pools[pool], &class.device_policy.device);
-                    let room = super::room::room(of_node, policy, &entry.loads[pool]);
+                    let room = super::room::room(of_node, policy, &entry.loads[pool]).now;
                     let found = |least: Share| class.with_room(pool, least).any(|other| other == name);
                     assert!(
                         found(room) && !found(Share::from_ppm(room.ppm() + 1)),
@@ -109,6 +113,8 @@ impl Ledger {
             assert!(named, "{} has its name", holder.uid);
             assert_eq!(self.raised.contains(&holder.uid), holder.raise.is_some());
             assert_eq!(self.unseen.contains(&holder.uid), !holder.seen);
+            let is_tentative = holder.place.is_some() && holder.place != holder.node;
+            assert_eq!(self.tentative.contains(&holder.uid), is_tentative);
             let waits = holder.movable() && holder.place.is_none();
             assert_eq!(
                 self.unplaced.contains(&(holder.order, holder.uid.clone())),

@@ -16,7 +16,8 @@ pub(crate) struct Holder {
     pub(crate) uid: Arc<str>,
     pub(crate) namespace: Arc<str>,
     pub(crate) name: Arc<str>,
-    pub(crate) labels: BTreeMap<String, String>,
+    /// One map for all pods with these labels.
+    pub(crate) labels: Arc<BTreeMap<String, String>>,
     /// What expressions of policies ask of it beside; kept while there are any.
     pub(crate) facts: Option<Arc<PodFacts>>,
     /// Top workload of the pod, as kind and name.

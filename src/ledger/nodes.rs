@@ -5,11 +5,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use super::room::{self, Load};
+use super::room::{self, Load, Room};
 use crate::demand::Standing;
 use crate::device::{Advertised, GpuNode, Pool};
 use crate::policy::{DevicePolicy, NodeView, PolicyRef, PolicySet, Signature};
 use crate::units::Share;
+use crate::workload::pod::PodSpec;
+
+mod common;
+mod named;
+
+use common::Common;
+use named::Hosts;
 
 /// A node and what is accounted on it.
 #[derive(Clone, Debug)]
@@ -40,15 +47,32 @@ pub(crate) struct Class {
     signature: Signature,
     /// Labels of the node that made the class: they stand for all in the choice of a pod's policy.
     pub(crate) labels: BTreeMap<String, String>,
-    /// By pool: nodes in order of their room.
-    by_room: Vec<BTreeSet<(Share, Arc<str>)>>,
+    /// By pool: nodes in order of their room, and among those without a free slot in that of what a slot more would leave.
+    by_room: Vec<BTreeSet<(Room, Arc<str>)>>,
     pub(crate) members: BTreeSet<Arc<str>>,
+    /// What they have in common.
+    common: Common,
 }
 
 impl Class {
     /// As policies select it.
     pub(crate) fn view(&self) -> NodeView<'_> {
         NodeView::new(&self.labels, &self.pools)
+    }
+
+    /// Whether a node of this kind may suit the constraints of a pod. `false` is certain, `true` is not.
+    pub(crate) fn may_suit(&self, spec: &PodSpec) -> bool {
+        self.common.may_suit(spec)
+    }
+
+    /// The values of a label, if every node of this kind has it.
+    pub(crate) fn values_on_all(&self, label: &str) -> Option<impl ExactSizeIterator<Item = &str>> {
+        self.common.values_on_all(label)
+    }
+
+    /// Whether some node of this kind has a label with this value.
+    pub(crate) fn has_label(&self, label: &str, value: &str) -> bool {
+        self.common.having(label, value) > 0
     }
 
     /// The pools of this kind that offer a resource.
@@ -65,7 +89,7 @@ impl Class {
 
     /// Nodes in which a hold of `needed` fits on the pool, least room first.
     pub(crate) fn with_room(&self, pool: usize, needed: Share) -> impl Iterator<Item = &Arc<str>> {
-        let least: (Share, Arc<str>) = (needed, Arc::from(""));
+        let least = (Room::at_least(needed), Arc::from(""));
         self.by_room
             .get(pool)
             .into_iter()
@@ -73,13 +97,20 @@ impl Class {
             .map(|(_, name)| name)
     }
 
-    /// Nodes with most room first, whatever it is.
-    pub(crate) fn roomiest(&self, pool: usize) -> impl Iterator<Item = &Arc<str>> {
+    /// Nodes with most room first, whatever it is, of those with a free slot or of those without; each with what it has at
+    /// most for one hold more, slots aside.
+    pub(crate) fn roomiest(&self, pool: usize, has_slot: bool) -> impl Iterator<Item = (Share, &Arc<str>)> {
+        let first = (Room::at_least(Share::from_ppm(1)), Arc::from(""));
+        let (from, to) = if has_slot {
+            (Bound::Included(first), Bound::Unbounded)
+        } else {
+            (Bound::Unbounded, Bound::Excluded(first))
+        };
         self.by_room
             .get(pool)
             .into_iter()
-            .flat_map(|set| set.iter().rev())
-            .map(|(_, name)| name)
+            .flat_map(move |set| set.range((from.clone(), to.clone())).rev())
+            .map(|(room, name)| (room.but_for_slots, name))
     }
 }
 
@@ -88,11 +119,19 @@ impl Class {
 pub(crate) struct Nodes {
     entries: BTreeMap<Arc<str>, NodeEntry>,
     classes: Vec<Class>,
+    hosts: Hosts,
+    /// Nodes of which something could not be read.
+    noted: BTreeSet<Arc<str>>,
 }
 
 impl Nodes {
     pub(crate) fn get(&self, name: &str) -> Option<&NodeEntry> {
         self.entries.get(name)
+    }
+
+    /// A node's name as it is kept here.
+    pub(crate) fn name(&self, name: &str) -> Option<&Arc<str>> {
+        self.entries.get_key_value(name).map(|(name, _)| name)
     }
 
     pub(crate) fn class(&self, index: usize) -> Option<&Class> {
@@ -110,12 +149,48 @@ impl Nodes {
         self.entries.iter()
     }
 
+    /// Nodes of which something could not be read.
+    pub(crate) fn noted(&self) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
+        self.noted
+            .iter()
+            .filter_map(|name| self.entries.get_key_value(name))
+    }
+
+    /// The only nodes on which a pod may stand, where its constraints name them. That it may stand there is not said.
+    pub(crate) fn named(&self, spec: &PodSpec) -> Option<BTreeSet<Arc<str>>> {
+        self.hosts.named(spec)
+    }
+
+    /// Those of a kind among some nodes, least room first, as [`Class::with_room`] has all of the kind; in order of their names
+    /// where no pool tells the room.
+    pub(crate) fn in_order(
+        &self,
+        names: BTreeSet<Arc<str>>,
+        class: usize,
+        pool: Option<usize>,
+    ) -> Vec<Arc<str>> {
+        let Some(policy) = self.class(class).map(|class| &class.device_policy.device) else {
+            return Vec::new();
+        };
+        let room = |entry: &NodeEntry| pool.map(|pool| entry_room(entry, pool, policy).now);
+        let of_kind = names.into_iter().filter_map(|name| {
+            let entry = self.get(&name).filter(|entry| entry.class == class)?;
+            Some((room(entry), name))
+        });
+        let ordered: BTreeSet<(Option<Share>, Arc<str>)> = of_kind.collect();
+        ordered.into_iter().map(|(_, name)| name).collect()
+    }
+
     /// Puts a node in, empty; the caller accounts its holders again.
     pub(crate) fn set(&mut self, node: GpuNode, policies: &PolicySet) {
         let name: Arc<str> = Arc::from(node.name());
         let before = self
             .remove(&name)
             .filter(|before| before.node.pools == node.pools);
+        self.hosts.add(&name, &node);
+        if !node.notes.is_empty() {
+            self.noted.insert(name.clone());
+        }
         let class = self.class_of(&node, policies);
         let mut loads: Vec<Load> = node.pools.iter().map(Load::of).collect();
         // What was watched of it is true still. Of others the caller ends it where pods stand there already.
@@ -133,6 +208,7 @@ impl Nodes {
         };
         if let Some(class) = self.classes.get_mut(class) {
             class.members.insert(name.clone());
+            class.common.add(&entry.node);
             for (index, set) in class.by_room.iter_mut().enumerate() {
                 set.insert((
                     entry_room(&entry, index, &class.device_policy.device),
@@ -144,9 +220,12 @@ impl Nodes {
     }
 
     pub(crate) fn remove(&mut self, name: &str) -> Option<NodeEntry> {
-        let entry = self.entries.remove(name)?;
+        let (key, entry) = self.entries.remove_entry(name)?;
+        self.hosts.remove(&key, &entry.node);
+        self.noted.remove(name);
         if let Some(class) = self.classes.get_mut(entry.class) {
             class.members.remove(name);
+            class.common.remove(&entry.node);
             let policy = class.device_policy.clone();
             for (index, set) in class.by_room.iter_mut().enumerate() {
                 set.remove(&(entry_room(&entry, index, &policy.device), Arc::from(name)));
@@ -164,8 +243,8 @@ impl Nodes {
                 ..pool.clone()
             })
             .collect();
-        let signature = policies.node_signature(&node.metadata.labels);
-        let device_policy = policies.for_device(&node.metadata.labels);
+        let signature = policies.node_signature(&node.labels);
+        let device_policy = policies.for_device(&node.labels);
         let known = self.classes.iter().position(|class| {
             class.pools == pools
                 && class.signature == signature
@@ -179,8 +258,9 @@ impl Nodes {
             pools,
             device_policy,
             signature,
-            labels: node.metadata.labels.clone(),
+            labels: node.labels.to_map(),
             members: BTreeSet::new(),
+            common: Common::default(),
         };
         // Nodes that change again and again must not leave a kind behind each time.
         let deserted = self
@@ -262,7 +342,7 @@ impl Nodes {
             return;
         };
         let policy = class.device_policy.clone();
-        let before: Vec<Share> = (0..class.by_room.len())
+        let before: Vec<Room> = (0..class.by_room.len())
             .map(|index| entry_room(entry, index, &policy.device))
             .collect();
         change(entry);
@@ -276,9 +356,9 @@ impl Nodes {
     }
 }
 
-fn entry_room(entry: &NodeEntry, pool: usize, policy: &DevicePolicy) -> Share {
+fn entry_room(entry: &NodeEntry, pool: usize, policy: &DevicePolicy) -> Room {
     match (entry.node.pools.get(pool), entry.loads.get(pool)) {
         (Some(pool), Some(load)) => room::room(pool, policy, load),
-        _ => Share::ZERO,
+        _ => Room::default(),
     }
 }

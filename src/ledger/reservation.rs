@@ -99,7 +99,7 @@ impl Ledger {
             uid: uid.clone(),
             namespace: Arc::from(reservation.namespace.as_str()),
             name: Arc::from(reservation.name.as_str()),
-            labels: reservation.labels,
+            labels: Arc::new(reservation.labels),
             facts: reservation.facts,
             workload: reservation.workload,
             controller: reservation.controller,

@@ -387,7 +387,8 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
     let mut after = load.clone();
     after.add(standing);
     let is_anywhere = standing.anywhere().next().is_some();
-    let is_everywhere = !standing.everywhere.is_empty();
+    // What takes no slot is kept off no device by a lack of them.
+    let is_everywhere = !standing.everywhere.is_empty() || is_anywhere && standing.slots == 0;
     let full: Vec<&Arc<str>> = load
         .devices(pool, policy, More::of(standing))
         .filter(|device| device.free == 0)
@@ -406,20 +407,46 @@ fn with_seen(pool: &Pool, policy: &DevicePolicy, load: &Load, standing: &Standin
     after.everywhere.plus(sums.max().unwrap_or(Share::ZERO))
 }
 
-/// The largest single hold that still fits: the key by which nodes are found. Zero without a free slot; on a pool of
-/// devices that nobody shares, whole devices.
-pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
+/// The key by which nodes are found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Room {
+    /// The largest single hold that still fits. Zero without a free slot; on a pool of devices that nobody shares, whole
+    /// devices.
+    pub(crate) now: Share,
+    /// What a hold can be at most that would fit if slots did not matter; without bound where devices of holders were seen.
+    pub(crate) but_for_slots: Share,
+}
+
+impl Room {
+    /// The first in order with so much room.
+    pub(super) const fn at_least(now: Share) -> Self {
+        Self {
+            now,
+            but_for_slots: Share::ZERO,
+        }
+    }
+}
+
+/// See [`Room`].
+pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Room {
     let free = pool.usable_slots.saturating_sub(load.slots);
-    if free == 0 {
-        return Share::ZERO;
-    }
-    if !pool.sharing.is_shared() {
-        return Share::WHOLE.times(u64::from(free));
-    }
-    if load.observed.is_empty() {
+    let but_for_slots = if !pool.sharing.is_shared() {
+        Share::WHOLE.times(u64::from(free))
+    } else if load.observed.is_empty() {
         let others = load.largest(load.may_meet(pool, policy, More::ONE).saturating_sub(1));
-        return policy.budget.less(load.everywhere.plus(others));
-    }
+        policy.budget.less(load.everywhere.plus(others))
+    } else {
+        Share::from_ppm(u64::MAX)
+    };
+    let now = match free {
+        0 => Share::ZERO,
+        _ if pool.sharing.is_shared() && !load.observed.is_empty() => room_beside_seen(pool, policy, load),
+        _ => but_for_slots,
+    };
+    Room { now, but_for_slots }
+}
+
+fn room_beside_seen(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
     let devices = load
         .devices(pool, policy, More::ONE)
         .filter(|device| device.free > 0);
@@ -429,7 +456,7 @@ pub(crate) fn room(pool: &Pool, policy: &DevicePolicy, load: &Load) -> Share {
         .map_or(Share::ZERO, |most| policy.budget.less(load.everywhere.plus(most)))
 }
 
-/// What [`room`] must at least be for a standing to fit.
+/// What [`Room::now`] must at least be for a standing to fit.
 pub(crate) fn needed(pool: &Pool, standing: &Standing) -> Share {
     if !pool.sharing.is_shared() {
         return Share::WHOLE.times(u64::from(standing.slots));
@@ -527,7 +554,7 @@ mod tests {
         load.add(&standing(&[300_000]));
         assert_eq!(load.slots, 1);
         assert_eq!(load.together(&pool, &policy()).ppm(), 700_000);
-        assert_eq!(room(&pool, &policy(), &load).ppm(), 200_000);
+        assert_eq!(room(&pool, &policy(), &load).now.ppm(), 200_000);
         assert!(fits(&pool, &policy(), &load, &standing(&[200_000])).all());
         assert!(!fits(&pool, &policy(), &load, &standing(&[200_001])).memory);
         load.remove(&beside);
@@ -580,7 +607,7 @@ mod tests {
             let pool = pool(devices, slots);
             let mut load = Load::default();
             load.add(&standing(&[310_000, 120_000]));
-            let room = room(&pool, &policy(), &load);
+            let room = room(&pool, &policy(), &load).now;
             assert!(fits(&pool, &policy(), &load, &standing(&[room.ppm()])).memory);
             assert!(!fits(&pool, &policy(), &load, &standing(&[room.ppm() + 1])).memory);
         }
@@ -619,18 +646,18 @@ mod tests {
         load.add(&on("gpu-b", 500_000));
         // Unseen, the two might stand together, which is above the budget.
         assert_eq!(load.together(&pool, &policy()).ppm(), 600_000);
-        assert_eq!(room(&pool, &policy(), &load).ppm(), 300_000);
+        assert_eq!(room(&pool, &policy(), &load).now.ppm(), 300_000);
         assert!(fits(&pool, &policy(), &load, &standing(&[300_000])).memory);
         assert!(!fits(&pool, &policy(), &load, &standing(&[300_001])).memory);
         // One that is not seen may be on either.
         load.add(&standing(&[250_000]));
         assert_eq!(load.together(&pool, &policy()).ppm(), 850_000);
-        assert_eq!(room(&pool, &policy(), &load).ppm(), 50_000);
+        assert_eq!(room(&pool, &policy(), &load).now.ppm(), 50_000);
         // A device without a free slot takes nobody, however full it is.
         load.add(&on("gpu-a", 200_000));
         load.add(&on("gpu-a", 200_000));
         assert_eq!(load.together(&pool, &policy()).ppm(), 1_000_000);
-        assert_eq!(room(&pool, &policy(), &load).ppm(), 150_000);
+        assert_eq!(room(&pool, &policy(), &load).now.ppm(), 150_000);
         assert!(fits(&pool, &policy(), &load, &standing(&[150_000])).all());
     }
 
@@ -676,6 +703,6 @@ mod tests {
         }
         assert_eq!(load.together(&pool, &policy()).ppm(), 500_000);
         assert_eq!(load.together(&pool, &strict).ppm(), 750_000);
-        assert_eq!(room(&pool, &strict, &load).ppm(), 150_000);
+        assert_eq!(room(&pool, &strict, &load).now.ppm(), 150_000);
     }
 }

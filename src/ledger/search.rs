@@ -107,6 +107,16 @@ impl<'a> Overlay<'a> {
         self.ledger.nodes.get(name)
     }
 
+    /// Nodes that are thought of otherwise than they are.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.changed.keys()
+    }
+
+    /// Whether a node is thought of otherwise than it is.
+    pub(crate) fn changes(&self, name: &str) -> bool {
+        self.changed.contains_key(name)
+    }
+
     /// What is taken of the node's pools.
     pub(crate) fn loads<'b>(&'b self, name: &str, entry: &'b NodeEntry) -> &'b [Load] {
         self.changed.get(name).map_or(&entry.loads, |loads| loads)
@@ -176,6 +186,16 @@ impl<'a> Overlay<'a> {
             };
         }
         all
+    }
+
+    /// Whether more may meet on a device of the node than its budget.
+    pub(crate) fn is_over(&self, name: &str, entry: &NodeEntry) -> bool {
+        let Some(class) = self.ledger.nodes.class(entry.class) else {
+            return false;
+        };
+        let policy = &class.device_policy.device;
+        let mut pools = entry.node.pools.iter().zip(self.loads(name, entry));
+        pools.any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
     }
 
     /// Slots of the pool that are taken.
@@ -276,7 +296,9 @@ impl<'a> Overlay<'a> {
         spec: &'b PodSpec,
     ) -> impl Iterator<Item = (Arc<str>, bool)> + 'b {
         let class = self.ledger.nodes.class(class_index);
-        let fixed = spec.node_name.as_deref().filter(|name| !name.is_empty());
+        let class = class.filter(|class| class.may_suit(spec));
+        let named = self.ledger.nodes.named(spec);
+        let is_named = named.is_some();
         let fitting = move |name: Arc<str>| {
             self.looked_at.set(self.looked_at.get().saturating_add(1));
             #[cfg(test)]
@@ -295,21 +317,23 @@ impl<'a> Overlay<'a> {
                 .all()
                 .then_some((name, now))
         };
-        let named = fixed.map(Arc::<str>::from).into_iter().filter_map(fitting);
-        let changed = self
-            .changed
-            .keys()
-            .filter(move |_| fixed.is_none())
-            .cloned()
-            .filter_map(fitting);
+        let is_open = {
+            let named = named.clone();
+            move |name: &&Arc<str>| named.as_ref().is_none_or(|named| named.contains(*name))
+        };
+        let changed = self.changed.keys().filter(is_open).cloned();
+        let first = class.and_then(|class| first_asked(class, weighed));
+        let named = named.map(|named| self.ledger.nodes.in_order(named, class_index, first));
+        let named = named.into_iter().flatten();
         let indexed = class
-            .filter(|_| fixed.is_none())
+            .filter(|_| !is_named)
             .into_iter()
             .flat_map(move |class| with_room(class, weighed))
-            .filter(|name| !self.changed.contains_key(*name))
-            .cloned()
-            .filter_map(fitting);
-        named.chain(changed).chain(indexed)
+            .cloned();
+        let unchanged = named
+            .chain(indexed)
+            .filter(|name| !self.changed.contains_key(name));
+        changed.chain(unchanged).filter_map(fitting)
     }
 
     /// Places several pods together; the places in their order. `None` as well where that takes more than [`MOST_STEPS`]
@@ -488,15 +512,21 @@ impl JointSearch<'_> {
     }
 }
 
+/// The first pool of which slots are asked.
+fn first_asked(class: &Class, weighed: &Weighed) -> Option<usize> {
+    let mut asked = class.pools.iter().zip(&weighed.standings);
+    asked.position(|(_, standing)| standing.slots > 0)
+}
+
 /// Nodes of a kind by the room on the first pool that the pod asks for.
 fn with_room<'a>(class: &'a Class, weighed: &'a Weighed) -> impl Iterator<Item = &'a Arc<str>> {
-    let asked = class.pools.iter().zip(&weighed.standings).enumerate();
-    let first = asked.into_iter().find(|(_, (_, standing))| standing.slots > 0);
+    let first = first_asked(class, weighed);
+    let first = first.and_then(|index| Some((index, class.pools.get(index)?, weighed.standings.get(index)?)));
     // One that asks for no slot is not kept off by a lack of slots, by which nodes are listed.
     let everyone = first.is_none().then(|| class.members.iter());
     first
         .into_iter()
-        .flat_map(|(index, (pool, standing))| class.with_room(index, room::needed(pool, standing)))
+        .flat_map(|(index, pool, standing)| class.with_room(index, room::needed(pool, standing)))
         .chain(everyone.into_iter().flatten())
 }
 
@@ -513,8 +543,7 @@ pub(crate) fn joint(ledger: &Ledger, base: &Overlay<'_>, ask: &Ask) -> Option<Jo
     let mut overlay = base.clone();
     let mut others: Vec<(&Holder, Ask)> = Vec::new();
     for holder in ledger
-        .holders()
-        .filter(|holder| holder.place.is_some() && holder.place != holder.node)
+        .tentative()
         .filter(|holder| !base.absent.contains(&holder.uid))
     {
         let shared = holder.standings.iter().any(|standing| {

@@ -148,20 +148,18 @@ impl Ledger {
         // Those that have no place come before those that are accounted somewhere.
         self.fill(node);
         self.bring_back(node);
-        self.relieve(node);
         if self.is_over(node) {
             self.crowded.insert(Arc::from(node));
-        } else {
+            self.relieve(node);
+        }
+        if !self.is_over(node) {
             self.crowded.remove(node);
         }
     }
 
-    /// Moves away what can move while a node is above its budget; asks for each pod once.
+    /// Moves away what can move while a node is above its budget; asks for each pod once. No node that is above its own takes it:
+    /// who comes there would be the next to leave.
     fn relieve(&mut self, node: &str) {
-        if !self.is_over(node) {
-            return;
-        }
-        let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
         let accounted = self
             .nodes
             .get(node)
@@ -193,7 +191,7 @@ impl Ledger {
             let Some(ask) = Ask::of(self, holder) else {
                 continue;
             };
-            if let Some(place) = recorded.or_else(|| Overlay::new(self).find(&ask, &here)) {
+            if let Some(place) = recorded.or_else(|| Overlay::new(self).find(&ask, &self.crowded)) {
                 self.account(&uid, &place);
             }
         }
@@ -324,16 +322,7 @@ impl Ledger {
         let Some(entry) = self.nodes.get(node) else {
             return false;
         };
-        let Some(class) = self.nodes.class(entry.class) else {
-            return false;
-        };
-        let policy = &class.device_policy.device;
-        entry
-            .node
-            .pools
-            .iter()
-            .zip(&entry.loads)
-            .any(|(pool, load)| pool.sharing.is_shared() && load.together(pool, policy) > policy.budget)
+        Overlay::new(self).is_over(node, entry)
     }
 }
 

@@ -41,7 +41,7 @@ pub(super) fn remarks(policies: &[Looking<'_>], snapshot: &Snapshot, remarks: &m
         ];
         for (part, selector, all, what) in parts {
             let Some(selector) = selector else { continue };
-            if all.iter().any(|labels| selector.matches(labels)) {
+            if all.iter().any(|labels| selector.matches(*labels)) {
                 continue;
             }
             let path = ["spec", "match", part].map(|key| Step::Key(key.to_owned()));
@@ -85,7 +85,7 @@ fn reason(selector: &Selector, all: &[&Labels]) -> String {
                     .collect()
             },
         };
-        if all.iter().any(|labels| one.matches(labels)) {
+        if all.iter().any(|labels| one.matches(*labels)) {
             continue;
         }
         let there: BTreeSet<&str> = all

@@ -59,54 +59,49 @@ impl Fit<'_> {
     }
 }
 
+#[cfg(test)]
+thread_local! {
+    static ASKED: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+}
+
+/// How often this thread has held a node against a pod.
+#[cfg(test)]
+pub(crate) fn asked() -> usize {
+    ASKED.get()
+}
+
 /// Whether `node` can take a pod of `spec`.
 ///
 /// A pod that names its node skips the scheduler: cordon and `NoSchedule` taints do not hold it back, but its node
 /// selector, its affinity and `NoExecute` taints do, as the kubelet checks them.
 #[must_use]
 pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
+    #[cfg(test)]
+    ASKED.with(|asked| asked.set(asked.get() + 1));
     let named = spec.node_name.as_deref().filter(|name| !name.is_empty());
     if let Some(name) = named
         && name != node.name()
     {
         return Fit::Never(Mismatch::NodeName(name));
     }
-    let labels = &node.metadata.labels;
+    let labels = &node.labels;
     if let Some((key, value)) = spec
         .node_selector
         .iter()
-        .find(|(key, value)| labels.get(*key) != Some(*value))
+        .find(|(key, value)| labels.get(key) != Some(value))
     {
         return Fit::Never(Mismatch::NodeSelector(key, value));
     }
-    let required = spec
-        .affinity
-        .as_ref()
-        .and_then(|affinity| affinity.node_affinity.as_ref())
-        .and_then(|affinity| {
-            affinity
-                .required_during_scheduling_ignored_during_execution
-                .as_ref()
-        });
-    if let Some(required) = required
-        && !required
-            .node_selector_terms
-            .iter()
-            .any(|term| term_matches(term, node))
+    if let Some(mut terms) = required_terms(spec)
+        && !terms.any(|term| term_matches(term, node))
     {
         return Fit::Never(Mismatch::Affinity);
     }
     let mut wait = None;
-    let binding = |taint: &&Taint| match taint.effect.as_str() {
-        "NoExecute" => true,
-        "NoSchedule" => named.is_none(),
-        _ => false,
-    };
     for taint in node
         .taints
         .iter()
-        .filter(binding)
-        .filter(|taint| !is_tolerated(spec, taint))
+        .filter(|taint| binds(spec, taint) != Bound::Not && !is_tolerated(spec, taint))
     {
         if !is_of_condition(taint) {
             return Fit::Never(Mismatch::Taint(taint));
@@ -127,14 +122,49 @@ pub fn node_matches<'a>(spec: &'a PodSpec, node: &'a GpuNode) -> Fit<'a> {
     wait.map_or(Fit::Now, Fit::Later)
 }
 
+/// The alternatives of which the node has to match one; `None` where the pod requires none.
+pub(crate) fn required_terms(spec: &PodSpec) -> Option<impl Iterator<Item = &NodeSelectorTerm>> {
+    let affinity = spec.affinity.as_ref()?.node_affinity.as_ref()?;
+    let required = affinity
+        .required_during_scheduling_ignored_during_execution
+        .as_ref()?;
+    Some(required.node_selector_terms.iter())
+}
+
+/// How a taint holds a pod off that does not tolerate it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    /// It does not.
+    Not,
+    /// While the node has the condition that it tells of.
+    Passing,
+    /// For as long as it is there.
+    Lasting,
+}
+
+/// See [`Bound`]. A pod that names its node skips the scheduler.
+pub(crate) fn binds(spec: &PodSpec, taint: &Taint) -> Bound {
+    let named = spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
+    match taint.effect.as_str() {
+        "NoExecute" => {}
+        "NoSchedule" if !named => {}
+        _ => return Bound::Not,
+    }
+    if is_of_condition(taint) {
+        Bound::Passing
+    } else {
+        Bound::Lasting
+    }
+}
+
 /// A term with neither expressions nor fields matches no node.
 fn term_matches(term: &NodeSelectorTerm, node: &GpuNode) -> bool {
-    let labels = &node.metadata.labels;
+    let labels = &node.labels;
     (!term.match_expressions.is_empty() || !term.match_fields.is_empty())
         && term
             .match_expressions
             .iter()
-            .all(|wanted| label_matches(wanted, labels.get(&wanted.key).map(String::as_str)))
+            .all(|wanted| label_matches(wanted, labels.get(&wanted.key)))
         && term.match_fields.iter().all(|wanted| field_matches(wanted, node))
 }
 
@@ -177,7 +207,7 @@ pub(super) fn is_of_condition(taint: &Taint) -> bool {
     OF_CONDITIONS.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 
-fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
+pub(crate) fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
     spec.tolerations
         .iter()
         .any(|toleration| tolerates(toleration, &taint.key, &taint.value, &taint.effect))
@@ -250,18 +280,20 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::workload::pod::Metadata;
+    use crate::device::{Identity, Labels};
 
     fn node() -> GpuNode {
         let labels = [("zone", "a"), ("nvidia.com/gpu.count", "8"), ("empty", "")];
         GpuNode {
-            metadata: Metadata {
-                name: "node-1".to_owned(),
-                labels: labels
+            metadata: Identity {
+                name: "node-1".into(),
+                ..Identity::default()
+            },
+            labels: Labels::from(
+                &labels
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
                     .into(),
-                ..Metadata::default()
-            },
+            ),
             taints: Vec::new(),
             cordoned: false,
             ready: true,
@@ -503,7 +535,7 @@ mod tests {
         cordoned.taints = vec![taint(UNSCHEDULABLE, "", "NoSchedule")];
         assert_eq!(node_matches(&pod, &cordoned), Fit::Now);
         let mut other = node();
-        "node-2".clone_into(&mut other.metadata.name);
+        other.metadata.name = "node-2".into();
         assert_eq!(node_matches(&pod, &other), Fit::Never(Mismatch::Affinity));
     }
 

@@ -2,9 +2,10 @@
 //! the same pool.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::candidates::{is_of_condition, node_matches};
-use crate::device::GpuNode;
+use crate::device::{GpuNode, Labels};
 use crate::policy::Selector;
 use crate::workload::pod::{PodSpec, Requirement};
 
@@ -22,11 +23,13 @@ pub fn like(node: &GpuNode, spec: &PodSpec) -> bool {
         return false;
     }
     let mut metadata = node.metadata.clone();
-    NEW_NAME.clone_into(&mut metadata.name);
-    metadata.labels.insert(HOST_NAME.to_owned(), NEW_NAME.to_owned());
+    metadata.name = Arc::from(NEW_NAME);
+    let mut labels = node.labels.to_map();
+    labels.insert(HOST_NAME.to_owned(), NEW_NAME.to_owned());
     let taints = node.taints.iter().filter(|taint| !is_of_condition(taint));
     let newcomer = GpuNode {
         metadata,
+        labels: Labels::from(&labels),
         taints: taints.cloned().collect(),
         cordoned: false,
         ready: true,
@@ -193,7 +196,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::workload::pod::{Metadata, Taint};
+    use crate::device::Identity;
+    use crate::workload::pod::Taint;
 
     fn spec(spec: Value) -> PodSpec {
         serde_json::from_value(spec).unwrap()
@@ -307,13 +311,15 @@ mod tests {
             effect: "NoSchedule".to_owned(),
         };
         let mut node = GpuNode {
-            metadata: Metadata {
-                name: "gpu-1".to_owned(),
-                labels: [("zone", "a"), (HOST_NAME, "gpu-1")]
+            metadata: Identity {
+                name: Arc::from("gpu-1"),
+                uid: Box::from("u1"),
+            },
+            labels: Labels::from(
+                &[("zone", "a"), (HOST_NAME, "gpu-1")]
                     .map(|(key, value)| (key.to_owned(), value.to_owned()))
                     .into(),
-                ..Metadata::default()
-            },
+            ),
             taints: vec![taint("node.kubernetes.io/disk-pressure")],
             cordoned: true,
             ready: false,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::expression::{Expression, NodeView, Outcome, PodView};
+use crate::device::LabelSet;
 use crate::workload::pod::Requirement;
 
 /// A Kubernetes label selector: all of it must match; an empty one matches everything.
@@ -18,10 +19,10 @@ pub struct Selector {
 impl Selector {
     /// Whether all of it matches, with Kubernetes' meaning: `NotIn` holds for a label that is absent.
     #[must_use]
-    pub fn matches(&self, labels: &BTreeMap<String, String>) -> bool {
+    pub fn matches(&self, labels: &impl LabelSet) -> bool {
         self.labels
             .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+            .all(|(key, value)| labels.value(key) == Some(value))
             && self
                 .expressions
                 .iter()
@@ -35,11 +36,12 @@ impl Selector {
     }
 }
 
-fn holds(requirement: &Requirement, labels: &BTreeMap<String, String>) -> bool {
-    let value = labels.get(&requirement.key);
+fn holds(requirement: &Requirement, labels: &impl LabelSet) -> bool {
+    let value = labels.value(&requirement.key);
+    let is_listed = |value: &str| requirement.values.iter().any(|listed| listed == value);
     match requirement.operator.as_str() {
-        "In" => value.is_some_and(|value| requirement.values.contains(value)),
-        "NotIn" => value.is_none_or(|value| !requirement.values.contains(value)),
+        "In" => value.is_some_and(is_listed),
+        "NotIn" => !value.is_some_and(is_listed),
         "Exists" => value.is_some(),
         "DoesNotExist" => value.is_none(),
         // A policy file with another operator is refused when it is read.
@@ -94,7 +96,7 @@ impl Matches {
 
     /// Whether the policy speaks for the devices of a node: it selects by nodes alone, and they match.
     #[must_use]
-    pub fn device(&self, node_labels: &BTreeMap<String, String>) -> bool {
+    pub fn device(&self, node_labels: &impl LabelSet) -> bool {
         self.by_nodes_alone() && self.nodes.as_ref().is_none_or(|nodes| nodes.matches(node_labels))
     }
 

@@ -7,6 +7,7 @@ use super::error::{PolicyError, PolicyErrors};
 use super::expression::{NodeView, Outcome, PodFacts, PodView};
 use super::file::{self, Document};
 use super::{AccessPolicy, OwnModels, Policy, PolicyRef, SharingSystem};
+use crate::device::LabelSet;
 use crate::engine::ImageRule;
 use crate::workload::pod::Pod;
 
@@ -142,7 +143,7 @@ impl PolicySet {
 
     /// The policy of the devices of a node: the first of those that select by nodes alone.
     #[must_use]
-    pub fn for_device(&self, node_labels: &Labels) -> PolicyRef {
+    pub fn for_device(&self, node_labels: &impl LabelSet) -> PolicyRef {
         let found = self
             .policies
             .iter()
@@ -172,7 +173,7 @@ impl PolicySet {
 
     /// Whether a node advertises memory: whether some pod there could be under a policy by which kube-scheduler counts it.
     #[must_use]
-    pub fn counts_on(&self, node_labels: &Labels) -> bool {
+    pub fn counts_on(&self, node_labels: &impl LabelSet) -> bool {
         for policy in self.iter() {
             let matches = &policy.matches;
             let is_here = matches
@@ -226,14 +227,17 @@ impl PolicySet {
 
     /// What policies see of a node's labels: nodes with the same answer are treated alike.
     #[must_use]
-    pub(crate) fn node_signature(&self, labels: &Labels) -> Signature {
+    pub(crate) fn node_signature(&self, labels: &impl LabelSet) -> Signature {
         let matches = || self.policies.iter().map(|policy| &policy.matches);
         let selectors = matches().filter_map(|matches| matches.nodes.as_ref());
         let asked = matches().filter_map(|matches| matches.expression.as_ref());
         let keys: BTreeSet<&str> = asked.flat_map(|expression| expression.node_labels()).collect();
         Signature {
             selected: selectors.map(|nodes| nodes.matches(labels)).collect(),
-            asked: keys.into_iter().map(|key| labels.get(key).cloned()).collect(),
+            asked: keys
+                .into_iter()
+                .map(|key| labels.value(key).map(str::to_owned))
+                .collect(),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::finding::FieldPath;
 use crate::quantity::Quantity;
 
 /// Labels, annotations and resources of vramgate itself.
-const OWN_DOMAIN: &str = "vramgate.io/";
+pub(crate) const OWN_DOMAIN: &str = "vramgate.io/";
 
 /// Slots of one resource that one container asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

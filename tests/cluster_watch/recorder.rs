@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use vramgate::cluster::{Facts, OverBudget, Reader};
 use vramgate::configuration::ConfigMap;
-use vramgate::device::{DeviceKind, GpuNode, Pool, Sharing};
+use vramgate::device::{DeviceKind, GpuNode, Identity, Labels, Pool, Sharing};
 use vramgate::dra::objects::{ResourceClaim, ResourceSlice};
 use vramgate::engine::{LookUp, Sources};
 use vramgate::ledger::advertised::Advertisement;
@@ -131,7 +131,11 @@ impl Reader for ByLabel {
     fn node(&self, node: &Node) -> Option<GpuNode> {
         let slots = node.status.capacity.get("nvidia.com/gpu")?.0.parse().ok()?;
         Some(GpuNode {
-            metadata: node.metadata.clone(),
+            metadata: Identity {
+                name: node.metadata.name.as_str().into(),
+                uid: node.metadata.uid.as_str().into(),
+            },
+            labels: Labels::from(&node.metadata.labels),
             taints: Vec::new(),
             cordoned: false,
             ready: true,

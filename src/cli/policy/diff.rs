@@ -232,11 +232,11 @@ fn devices(snapshot: &Snapshot, old: &PolicySet, new: &PolicySet) -> Vec<DeviceC
     let nodes = snapshot.gpu_nodes(old);
     nodes
         .filter_map(|node| {
-            let labels = &node.metadata.labels;
+            let labels = &node.labels;
             let (before, after) = (old.for_device(labels), new.for_device(labels));
             let changes = changes(&before.device, &after.device);
             (!changes.is_empty()).then(|| DeviceChange {
-                node: node.metadata.name,
+                node: node.metadata.name.to_string(),
                 old_policy: before.name.clone(),
                 new_policy: after.name.clone(),
                 changes,

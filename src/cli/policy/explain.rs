@@ -219,17 +219,17 @@ fn groups(known: &[Known], set: &PolicySet, snapshot: &Snapshot) -> Vec<Group> {
         })
         .collect();
     for node in snapshot.gpu_nodes(set) {
-        let labels = node.metadata.labels;
+        let labels = node.labels.to_map();
         let values = keys.iter().map(|key| labels.get(*key).cloned()).collect();
         let seen = (values, set.node_signature(&labels));
         let is_alike =
             |(key, group): &((_, _), Group)| *key == seen && (!asks_devices || group.pools == node.pools);
         if let Some((_, group)) = groups.iter_mut().find(|group| is_alike(group)) {
-            group.names.push(node.metadata.name);
+            group.names.push(node.metadata.name.to_string());
             continue;
         }
         let group = Group {
-            names: vec![node.metadata.name],
+            names: vec![node.metadata.name.to_string()],
             labels,
             pools: node.pools,
         };

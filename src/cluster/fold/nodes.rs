@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::Known;
 use crate::cluster::facts::{Facts, Reader};
 use crate::cluster::lock;
-use crate::cluster::projection::Decoded;
+use crate::cluster::projection::{self, Decoded, Page};
 use crate::cluster::watch::{Change, Fold};
 use crate::device::GpuNode;
 use crate::workload::pod::Node;
@@ -66,6 +66,13 @@ impl<F: Facts> NodeFold<F> {
 
 impl<F: Facts> Fold for NodeFold<F> {
     type Object = Node;
+
+    fn page(&mut self, text: &str) -> Result<Page<Node>, serde_json::Error> {
+        // Managed fields are a good part of a node, and nothing reads them.
+        let by_text =
+            projection::page_by_text(text, |cut| serde_json::from_str(&cut.joined()).ok().map(Some));
+        by_text.map_or_else(|| projection::page(text), Ok)
+    }
 
     fn begin(&mut self) {
         self.known.begin();

@@ -1,8 +1,6 @@
 //! Pods to their footprints. Pods that do not count are dropped right after decoding.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
-use std::hash::{DefaultHasher, Hasher};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,14 +9,14 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::Known;
+use super::templates::{Seen, Templates};
 use crate::cluster::facts::{Facts, Reader};
 use crate::cluster::lock;
 use crate::cluster::lookup::{Fetched, LookUps};
 use crate::cluster::metrics::Metrics;
-use crate::cluster::projection::{Decoded, salvage};
+use crate::cluster::projection::{self, Decoded, Line, Page, salvage};
 use crate::cluster::timing::Timing;
 use crate::cluster::watch::{Change, Fold};
-use crate::workload::pod::Pod;
 
 /// Pods that may wait at once for a ConfigMap; what is above stays unknown until it changes or is listed again.
 const MOST_WAITING: usize = 10_000;
@@ -34,23 +32,24 @@ pub(in crate::cluster) struct PodFold<F> {
     look_ups: LookUps,
     metrics: Metrics,
     timing: Timing,
-    /// By UID. For a pod that names ConfigMaps, and whose ConfigMaps were all looked up: a hash of what the facts
-    /// took from it, so that a mere change of its conditions asks nothing of the API server.
+    /// By UID. For a pod of which all that it names was looked up: a hash of what the facts took from it, so that a mere
+    /// change of its conditions costs nothing, here or at the API server.
     known: Known<Option<u64>>,
+    templates: Templates,
     waiting: BTreeMap<String, Waiting>,
     listed_once: bool,
 }
 
 /// A pod whose ConfigMaps could not be read.
 struct Waiting {
-    pod: Box<Pod>,
+    seen: Box<Seen>,
     due: Instant,
     pause: Duration,
 }
 
 /// What becomes of a pod.
 enum Step {
-    Set(Box<Pod>),
+    Set(Box<Seen>),
     Remove,
 }
 
@@ -69,41 +68,47 @@ impl<F: Facts> PodFold<F> {
             metrics,
             timing,
             known: Known::default(),
+            templates: Templates::default(),
             waiting: BTreeMap::new(),
             listed_once: false,
         }
     }
 
-    fn read(&mut self, object: Decoded<Pod>, steps: &mut BTreeMap<String, Step>) {
-        let pod = match object {
-            Decoded::Whole(pod) => pod,
+    fn read(&mut self, object: Decoded<Seen>, steps: &mut BTreeMap<String, Step>) {
+        let seen = match object {
+            Decoded::Whole(seen) => seen,
             // What was known of it is better than what is left of it.
             Decoded::Unreadable(unreadable) if self.known.contains(unreadable.metadata("uid")) => {
                 self.known.touch(unreadable.metadata("uid"));
                 return;
             }
             Decoded::Unreadable(unreadable) => match salvage(&unreadable) {
-                Some(pod) => pod,
+                Some(pod) => Seen::from(pod),
                 None => return,
             },
         };
-        if pod.metadata.uid.is_empty() {
+        let uid = seen.pod.metadata.uid.clone();
+        if uid.is_empty() {
             return;
         }
-        if self.reader.counts(&pod) {
-            let uid = pod.metadata.uid.clone();
+        if self.reader.counts(&seen.pod) {
             match self.known.get(&uid) {
-                Some(Some(hash)) if *hash == fingerprint(&pod) && !steps.contains_key(&uid) => {
+                Some(Some(hash)) if *hash == self.fingerprint(&seen) && !steps.contains_key(&uid) => {
                     self.known.touch(&uid);
                 }
                 _ => {
                     self.known.set(&uid, None);
-                    steps.insert(uid, Step::Set(Box::new(pod)));
+                    steps.insert(uid, Step::Set(Box::new(seen)));
                 }
             }
         } else {
-            self.gone(&pod.metadata.uid, steps);
+            self.gone(&uid, steps);
         }
+    }
+
+    fn fingerprint(&self, seen: &Seen) -> u64 {
+        let labels = self.look_ups.known_labels(&seen.pod.metadata.namespace);
+        self.templates.fingerprint(seen, &labels)
     }
 
     fn gone(&mut self, uid: &str, steps: &mut BTreeMap<String, Step>) {
@@ -124,12 +129,17 @@ impl<F: Facts> PodFold<F> {
         let mut naming = Vec::new();
         for (uid, step) in steps {
             match step {
-                Step::Set(pod) if !pod.has_ended() => {
-                    let names = self.reader.config_maps(&pod);
+                Step::Set(seen) if !seen.pod.has_ended() => {
+                    let names = self.reader.config_maps(&seen.pod);
                     if names.is_empty() {
-                        plain.push((uid, Step::Set(pod)));
+                        // Of a whole list it would cost more than it spares.
+                        if self.listed_once {
+                            let hash = self.fingerprint(&seen);
+                            self.known.set(&uid, Some(hash));
+                        }
+                        plain.push((uid, Step::Set(seen)));
                     } else {
-                        naming.push((uid, pod, names));
+                        naming.push((uid, seen, names));
                     }
                 }
                 step => plain.push((uid, step)),
@@ -144,7 +154,10 @@ impl<F: Facts> PodFold<F> {
                 for (uid, step) in plain.by_ref().take(batch.max(1)) {
                     self.waiting.remove(&uid);
                     match step {
-                        Step::Set(pod) => facts.set_pod(&pod, &nothing),
+                        Step::Set(seen) => match seen.template {
+                            Some(template) => facts.set_replica(&seen.pod, template),
+                            None => facts.set_pod(&seen.pod, &nothing),
+                        },
                         Step::Remove => facts.remove_pod(&uid),
                     }
                 }
@@ -160,13 +173,13 @@ impl<F: Facts> PodFold<F> {
         self.metrics.waiting_for_config_maps(self.waiting.len());
     }
 
-    async fn set_naming(&mut self, chunk: Vec<(String, Box<Pod>, BTreeSet<String>)>, look_up: Duration) {
+    async fn set_naming(&mut self, chunk: Vec<(String, Box<Seen>, BTreeSet<String>)>, look_up: Duration) {
         let mut wanted = BTreeMap::new();
-        for (_, pod, names) in &chunk {
-            let namespace = &pod.metadata.namespace;
+        for (_, seen, names) in &chunk {
+            let namespace = &seen.pod.metadata.namespace;
             let allowed = self
                 .reader
-                .may_read_config_maps(pod, &self.look_ups.known_labels(namespace));
+                .may_read_config_maps(&seen.pod, &self.look_ups.known_labels(namespace));
             for name in names {
                 // One pod that may read it is enough.
                 *wanted.entry((namespace.clone(), name.clone())).or_insert(false) |= allowed;
@@ -175,15 +188,15 @@ impl<F: Facts> PodFold<F> {
         let fetched = self.look_ups.fetch(wanted, look_up).await;
         {
             let mut facts = lock(&self.facts);
-            for (_, pod, _) in &chunk {
-                facts.set_pod(pod, &fetched);
+            for (_, seen, _) in &chunk {
+                facts.set_pod(&seen.pod, &fetched);
             }
         }
-        for (uid, pod, names) in chunk {
-            let namespace = &pod.metadata.namespace;
+        for (uid, seen, names) in chunk {
+            let namespace = &seen.pod.metadata.namespace;
             if names.iter().all(|name| fetched.is_settled(namespace, name)) {
                 self.waiting.remove(&uid);
-                let hash = fingerprint(&pod);
+                let hash = self.fingerprint(&seen);
                 self.known.set(&uid, Some(hash));
             } else if self.waiting.len() < MOST_WAITING || self.waiting.contains_key(&uid) {
                 let pause = self
@@ -193,14 +206,14 @@ impl<F: Facts> PodFold<F> {
                 let pause = pause.min(LONGEST_REREAD);
                 debug!(
                     namespace,
-                    name = pod.metadata.name,
+                    name = seen.pod.metadata.name,
                     ?pause,
                     "a ConfigMap of the pod could not be read"
                 );
                 self.waiting.insert(
                     uid,
                     Waiting {
-                        pod,
+                        seen,
                         due: Instant::now() + pause,
                         pause,
                     },
@@ -211,7 +224,36 @@ impl<F: Facts> PodFold<F> {
 }
 
 impl<F: Facts> Fold for PodFold<F> {
-    type Object = Pod;
+    type Object = Seen;
+
+    fn page(&mut self, text: &str) -> Result<Page<Seen>, serde_json::Error> {
+        let Self {
+            reader, templates, ..
+        } = self;
+        // One that is passed over and was counted before is not named by this list, and so it ends with it.
+        let by_text = projection::page_by_text(text, |cut| {
+            if reader.may_count(cut) {
+                templates.read(cut).map(Some)
+            } else {
+                Some(None)
+            }
+        });
+        by_text.map_or_else(|| projection::page(text), Ok)
+    }
+
+    fn line(&mut self, bytes: &[u8]) -> Result<Line<Seen>, serde_json::Error> {
+        let line = std::str::from_utf8(bytes).ok().and_then(projection::applied);
+        let read = line.and_then(|cut| {
+            let version = cut.metadata("resourceVersion")?.to_owned();
+            if self.reader.may_count(&cut) {
+                let seen = self.templates.read(&cut)?;
+                return Some(Line::Applied(Decoded::Whole(seen), version));
+            }
+            let uid = cut.metadata("uid")?;
+            (!self.known.contains(uid)).then_some(Line::Passed(version))
+        });
+        read.map_or_else(|| projection::line(bytes), Ok)
+    }
 
     fn begin(&mut self) {
         self.known.begin();
@@ -220,7 +262,7 @@ impl<F: Facts> Fold for PodFold<F> {
         lock(&self.facts).relisted_pods();
     }
 
-    async fn listed(&mut self, items: Vec<Decoded<Pod>>) {
+    async fn listed(&mut self, items: Vec<Decoded<Seen>>) {
         let mut steps = BTreeMap::new();
         for item in items {
             self.read(item, &mut steps);
@@ -237,14 +279,15 @@ impl<F: Facts> Fold for PodFold<F> {
             .await;
         lock(&self.facts).relisted_pods();
         self.listed_once = true;
+        self.templates.forget();
     }
 
-    async fn changed(&mut self, changes: Vec<Change<Pod>>) {
+    async fn changed(&mut self, changes: Vec<Change<Seen>>) {
         let mut steps = BTreeMap::new();
         for change in changes {
             match change {
                 Change::Applied(object) => self.read(object, &mut steps),
-                Change::Deleted(Decoded::Whole(pod)) => self.gone(&pod.metadata.uid, &mut steps),
+                Change::Deleted(Decoded::Whole(seen)) => self.gone(&seen.pod.metadata.uid, &mut steps),
                 Change::Deleted(Decoded::Unreadable(unreadable)) => {
                     self.gone(unreadable.metadata("uid"), &mut steps);
                 }
@@ -268,27 +311,12 @@ impl<F: Facts> Fold for PodFold<F> {
             .map(|(uid, waiting)| {
                 (
                     uid.clone(),
-                    waiting.pod.clone(),
-                    self.reader.config_maps(&waiting.pod),
+                    waiting.seen.clone(),
+                    self.reader.config_maps(&waiting.seen.pod),
                 )
             })
             .collect();
         self.set_naming(chunk, self.timing.look_up).await;
         self.metrics.waiting_for_config_maps(self.waiting.len());
     }
-}
-
-/// A hash of all that can be read of a pod. The narrow type has no fields that change without meaning something here.
-fn fingerprint(pod: &Pod) -> u64 {
-    struct Into(DefaultHasher);
-    impl std::fmt::Write for Into {
-        fn write_str(&mut self, text: &str) -> std::fmt::Result {
-            self.0.write(text.as_bytes());
-            Ok(())
-        }
-    }
-    let mut into = Into(DefaultHasher::new());
-    // Writing to a hasher does not fail.
-    let _ = write!(into, "{pod:?}");
-    into.0.finish()
 }

@@ -226,7 +226,7 @@ pub(super) fn device_policy(context: &Context<'_>, kind: &Arc<Kind>) -> PolicyRe
         .ledger
         .dra
         .nodes_of(kind)
-        .find_map(|name| nodes.get(name).map(|entry| entry.node.metadata.labels.clone()));
+        .find_map(|name| nodes.get(name).map(|entry| entry.node.labels.clone()));
     context.ledger.policies().for_device(&node.unwrap_or_default())
 }
 

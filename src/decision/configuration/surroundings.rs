@@ -43,7 +43,7 @@ impl Surroundings {
         match &question.object {
             Configuration::ConfigMap(_) => {
                 for (name, entry) in ledger.nodes.iter() {
-                    let labels = &entry.node.metadata.labels;
+                    let labels = &entry.node.labels;
                     let pools = &entry.node.pools;
                     let is_cut = labels
                         .get("nvidia.com/gpu.product")
@@ -52,7 +52,7 @@ impl Surroundings {
                     products.dedup();
                     nodes.push(NodeFacts {
                         name: name.clone(),
-                        key: labels.get(CONFIG_LABEL).cloned(),
+                        key: labels.get(CONFIG_LABEL).map(str::to_owned),
                         policy: policies.for_device(labels),
                         products,
                         has_mig: is_cut || pools.iter().any(|pool| matches!(pool.device, DeviceKind::Mig(_))),

@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 use crate::decision::fixes::operation;
 use crate::decision::survey::{Candidate, Survey};
 use crate::finding::{Code, Severity};
-use crate::ledger::Ledger;
 use crate::workload::pod::{Affinity, NodeAffinity, NodeSelector, NodeSelectorTerm, Pod, Requirement};
 
 /// Reasons that hang on the kind of device alone, and not on what is known of a model or on room.
@@ -33,7 +32,7 @@ const REQUIRED: &str = "/spec/affinity/nodeAffinity/requiredDuringSchedulingIgno
 
 /// What the pod's node affinity lacks, so that no node refuses it by its kind; `None` where that is nothing, or where no
 /// label tells those nodes apart.
-pub(super) fn missing(survey: &Survey<'_>, pod: &Pod, ledger: &Ledger) -> Option<Requirement> {
+pub(super) fn missing(survey: &Survey<'_>, pod: &Pod) -> Option<Requirement> {
     let is_fixed = pod.spec.node_name.as_deref().is_some_and(|name| !name.is_empty());
     if survey.accepting.is_empty() || is_fixed {
         return None;
@@ -42,11 +41,13 @@ pub(super) fn missing(survey: &Survey<'_>, pod: &Pod, ledger: &Ledger) -> Option
     if refusing.is_empty() {
         return None;
     }
-    let accepting: Vec<&Candidate<'_>> = survey.accepting.iter().collect();
     LABELS.into_iter().find_map(|label| {
-        let without = values(&refusing, label, ledger)?;
-        let kept = some_values(&accepting, label, ledger);
-        let tells = without.len() <= MOST_VALUES && without.is_disjoint(&kept);
+        let without = values(&refusing, label)?;
+        let is_kept = |value: &&str| {
+            let mut accepting = survey.accepting.iter();
+            accepting.any(|kind| kind.class.has_label(label, value))
+        };
+        let tells = !without.iter().any(is_kept);
         tells.then(|| Requirement {
             key: label.to_owned(),
             operator: "NotIn".to_owned(),
@@ -64,26 +65,18 @@ fn is_by_kind(kind: &Candidate<'_>) -> bool {
     errors.any(|finding| BY_KIND.contains(&finding.code))
 }
 
-/// The values of a label on all nodes of some kinds; `None` where one has none, since it could not be left out by it.
-fn values<'l>(kinds: &[&Candidate<'_>], label: &str, ledger: &'l Ledger) -> Option<BTreeSet<&'l str>> {
-    let nodes = kinds.iter().flat_map(|kind| &kind.class.members);
-    nodes
-        .map(|name| {
-            let labels = &ledger.nodes.get(name)?.node.metadata.labels;
-            labels.get(label).map(String::as_str)
-        })
-        .collect()
-}
-
-/// The values of a label on those nodes of some kinds that have it.
-fn some_values<'l>(kinds: &[&Candidate<'_>], label: &str, ledger: &'l Ledger) -> BTreeSet<&'l str> {
-    let nodes = kinds.iter().flat_map(|kind| &kind.class.members);
-    nodes
-        .filter_map(|name| {
-            let labels = &ledger.nodes.get(name)?.node.metadata.labels;
-            labels.get(label).map(String::as_str)
-        })
-        .collect()
+/// The values of a label on all nodes of some kinds; `None` where one has none, since it could not be left out by it, and where
+/// they are too many.
+fn values<'s>(kinds: &[&'s Candidate<'_>], label: &str) -> Option<BTreeSet<&'s str>> {
+    let mut values = BTreeSet::new();
+    for kind in kinds {
+        let of_kind = kind.class.values_on_all(label)?;
+        if of_kind.len() > MOST_VALUES {
+            return None;
+        }
+        values.extend(of_kind);
+    }
+    (values.len() <= MOST_VALUES).then_some(values)
 }
 
 /// A pod's affinity with further requirements, and the operations that make it so.

@@ -109,7 +109,7 @@ impl Survey<'_> {
         for (index, class) in ledger.nodes.classes() {
             let entries = class.members.iter().filter_map(|name| ledger.nodes.get(name));
             let mut examples = entries
-                .filter(|entry| pool.matches(&entry.node.metadata.labels))
+                .filter(|entry| pool.matches(&entry.node.labels))
                 .take(MOST_TRIED)
                 .peekable();
             if examples.peek().is_none() {

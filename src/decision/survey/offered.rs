@@ -50,7 +50,7 @@ impl Survey<'_> {
 
     /// What of nodes could not be read that may offer the resource.
     fn unread(&self, resource: &str) -> Vec<String> {
-        let all = self.ledger.nodes.iter();
+        let all = self.ledger.nodes.noted();
         let without = all.filter(|(_, entry)| entry.node.pool(resource).is_none());
         let told = without.flat_map(|(name, entry)| {
             let of_resource = entry.node.notes.iter().filter(|note| *note.resource == *resource);

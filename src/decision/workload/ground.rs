@@ -46,7 +46,11 @@ impl Filled {
 impl Ground {
     pub(super) fn of(ledger: &Ledger, base: &Overlay<'_>, spec: &PodSpec) -> Self {
         let mut groups: BTreeMap<Alike<'_>, Vec<Arc<str>>> = BTreeMap::new();
-        for (name, entry) in ledger.nodes.iter() {
+        let named = ledger.nodes.named(spec);
+        let all = named.is_none().then(|| ledger.nodes.iter());
+        let named = named.iter().flatten();
+        let named = named.filter_map(|name| Some((name, ledger.nodes.get(name)?)));
+        for (name, entry) in named.chain(all.into_iter().flatten()) {
             let later = match node_matches(spec, &entry.node) {
                 Fit::Now => false,
                 Fit::Later(_) => true,

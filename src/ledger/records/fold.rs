@@ -208,7 +208,7 @@ impl Ledger {
             namespace: Arc::from(entry.namespace.as_str()),
             name: Arc::from(entry.name.as_str()),
             facts: None,
-            labels: BTreeMap::new(),
+            labels: Arc::default(),
             workload: workload.map(|(kind, name)| (Arc::from(kind.as_str()), Arc::from(name.as_str()))),
             controller: entry.controller.as_deref().map(Arc::from),
             demand: self.nothing.clone(),

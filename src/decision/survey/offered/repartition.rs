@@ -1,6 +1,6 @@
 //! Which nodes could be cut into a profile that no node offers, and what is nearest to it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::LONGEST_NAMES;
@@ -65,6 +65,8 @@ fn geometry(class: &Class) -> Result<Geometry, Uncut> {
 pub(super) struct Search<'a> {
     ledger: &'a Ledger,
     spec: &'a PodSpec,
+    /// The only nodes that it may stand on, where it names them.
+    named: Option<BTreeSet<Arc<str>>>,
     wanted: ProfileName,
     /// Kinds whose product has the profile.
     having: Vec<(usize, &'a Class, Geometry)>,
@@ -81,6 +83,7 @@ impl<'a> Search<'a> {
         let mut search = Self {
             ledger,
             spec,
+            named: ledger.nodes.named(spec),
             wanted,
             having: Vec::new(),
             lacking: BTreeMap::new(),
@@ -269,7 +272,7 @@ impl<'a> Search<'a> {
 
     /// Some nodes of a kind on which the pod may stand: those where no GPU pod runs, and others.
     fn nodes(&self, index: usize, class: &Class) -> (Vec<Arc<str>>, Vec<Arc<str>>) {
-        let mut names = matching(self.ledger, index, class, self.spec);
+        let mut names = matching(self.ledger, (index, class), self.spec, self.named.as_ref());
         if !names.is_empty() {
             // Among many nodes of a kind the first few need not be the idle ones.
             let others = class.members.iter().take(MOST_LOOKED_AT);

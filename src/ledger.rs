@@ -82,7 +82,7 @@ pub struct Ledger {
     records: Records,
     /// Reservations of this process that wait for their record.
     awaiting: BTreeMap<Arc<str>, Waits>,
-    /// Pods that are counted neither on their own node nor on that whose record holds them.
+    /// Pods that are counted on another node than the one whose record holds them.
     strayed: BTreeSet<Arc<str>>,
     /// The demand of a pod of which only its record tells.
     nothing: Arc<Demand>,

@@ -1,12 +1,13 @@
 //! What is told late: a record of a pod that was seen first, and records where the scheduler crowds a node.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::json;
 
 use super::{Run, node, pod, set_node};
 use crate::decision::Operation;
-use crate::ledger::{Extent, Moment, Next};
+use crate::ledger::{Awaited, Extent, Moment, Next};
 use crate::record::{Entry, NodeRecord, Taken};
 
 const HALF: u64 = 500;
@@ -194,4 +195,91 @@ fn a_reservation_of_another_replica_is_surplus_later() {
     let also = entry("u2", Some("other"), 1_000);
     run.put_record("n0", vec![entry("u1", Some("rs"), HALF_PPM), also]);
     assert_eq!(surplus(&run, 2), 1);
+}
+
+/// Each of two pods is bound where the other one has its place. Their records change places as well, and at each step each
+/// stands in a record of a node that it can have for itself.
+#[test]
+fn pods_in_each_others_place_change_records() {
+    let mut run = Run::shared();
+    run.put_record("n0", vec![entry("u1", None, HALF_PPM)]);
+    run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
+    run.see_on(1, Some("n1"));
+    assert_eq!(run.at("u1").as_deref(), Some("n0"), "n1 is taken");
+    run.see_on(2, Some("n0"));
+    assert_eq!(run.at("u1").as_deref(), Some("n1"));
+    assert_eq!(run.at("u2").as_deref(), Some("n0"));
+    let mut stored: BTreeMap<Arc<str>, Vec<String>> = BTreeMap::from([
+        (Arc::from("n0"), vec!["u1".to_owned()]),
+        (Arc::from("n1"), vec!["u2".to_owned()]),
+    ]);
+    for round in 0.. {
+        assert!(round < 10, "it ends: {stored:?}");
+        let nodes: Vec<Arc<str>> = stored.keys().cloned().collect();
+        let next = nodes
+            .iter()
+            .map(|node| run.ledger.next_write(node, Extent::Exact, "now"));
+        let Some((to, draft)) = next.into_iter().find_map(|next| match next {
+            Next::Write(to, draft) => Some((to, draft)),
+            Next::Nothing | Next::Stuck => None,
+        }) else {
+            break;
+        };
+        let uids = draft.record.entries().map(|entry| entry.uid.clone());
+        stored.insert(to.clone(), uids.collect());
+        run.version += 1;
+        let version = run.version.to_string();
+        run.ledger
+            .set_record(&to, &draft.record, &version, Moment(run.version));
+        run.ledger.assert_consistent();
+        let has = |node: &str, uid: &str| stored[node].iter().any(|other| other == uid);
+        let stands = |a: &str, b: &str| has("n0", a) && has("n1", b);
+        assert!(stands("u1", "u2") || stands("u2", "u1"), "{stored:?}");
+        assert!(!run.admits(9), "both nodes are promised");
+    }
+    assert_eq!(stored["n0"], ["u2"]);
+    assert_eq!(stored["n1"], ["u1"]);
+}
+
+/// A pod was bound to a node of which another replica had promised the room, and its own place was given to a newer one
+/// before that was known.
+#[test]
+fn who_was_bound_to_a_promised_node_has_his_place_back_before_a_newer_pod() {
+    let mut run = Run::shared();
+    run.put_record("n0", vec![entry("u1", None, HALF_PPM)]);
+    run.see_on(1, Some("n1"));
+    assert_eq!(run.at("u1").as_deref(), Some("n1"));
+    assert!(run.admits(3));
+    run.ledger.await_record("u3");
+    assert_eq!(run.at("u3").as_deref(), Some("n0"));
+    run.put_record("n1", vec![entry("u2", None, HALF_PPM)]);
+    let withdrawn = run.ledger.withdraw("n1");
+    run.ledger.assert_consistent();
+    assert_eq!(run.at("u1").as_deref(), Some("n0"));
+    assert_eq!(withdrawn, [Arc::<str>::from("u3")]);
+    assert_eq!(run.ledger.awaited("u3"), Awaited::Withdrawn);
+}
+
+/// While somebody is too much in a record, who came into it stays in the one that held him, and nobody gets his room.
+#[test]
+fn who_moved_into_a_record_that_is_too_full_keeps_his_old_place() {
+    let mut run = Run::shared();
+    run.put_record("n0", vec![entry("u1", None, HALF_PPM)]);
+    let moved = Entry {
+        moves: 1,
+        ..entry("u1", None, HALF_PPM)
+    };
+    run.put_record("n1", vec![entry("u2", None, HALF_PPM), moved.clone()]);
+    run.admits(3);
+    let draft = |run: &Run| run.ledger.draft("n0", Extent::Exact, "now").unwrap();
+    let uids = |run: &Run| -> Vec<String> {
+        let record = draft(run).record;
+        record.entries().map(|entry| entry.uid.clone()).collect()
+    };
+    assert!(uids(&run).contains(&"u1".to_owned()), "{:?}", uids(&run));
+    assert!(draft(&run).is_crowded, "{:?}", draft(&run));
+    // u2 is gone, and u1 has the room for itself.
+    run.put_record("n1", vec![moved]);
+    assert_eq!(uids(&run), ["u3"]);
+    assert!(!draft(&run).is_crowded);
 }

@@ -71,7 +71,8 @@ impl Ledger {
     }
 
     /// Takes pods back to the places that their records say, where there is room: what was moved here for a while, all
-    /// others have in mind as it was.
+    /// others have in mind as it was. Of those who are bound, then, who has room on his own node goes there: so replicas that
+    /// know the same count everybody at the same places, whatever came first.
     pub(in crate::ledger) fn adopt_places(&mut self) {
         // Somebody may be on his way into a record for whom they were moved.
         if !self.awaiting.is_empty() {
@@ -91,13 +92,14 @@ impl Ledger {
         for (uid, _, _) in &moved {
             self.discharge(uid);
         }
-        for (uid, at, place) in &moved {
-            let back = self.takes(uid, at);
+        let mut places = BTreeSet::new();
+        for (uid, at, place) in moved {
+            let back = self.may_stand(&uid, &at) && self.has_room(&uid, &at);
             // Where it does not, it is noted again.
-            self.account(uid, if back { at } else { place });
+            self.account(&uid, if back { &at } else { &place });
+            places.extend([at, place]);
         }
-        for (_, at, place) in moved {
-            self.settle(&at);
+        for place in places {
             self.settle(&place);
         }
     }
@@ -294,9 +296,9 @@ impl Ledger {
     }
 }
 
-/// Whether the place of a pod is one that nothing but its record need tell. Where one is bound, its own node does.
+/// Whether a pod can be counted elsewhere than where its record holds it.
 pub(in crate::ledger) fn strays(holder: &Holder) -> bool {
-    holder.demand.takes_part() && !holder.foreign && (holder.node.is_none() || holder.node != holder.place)
+    holder.demand.takes_part() && !holder.foreign
 }
 
 /// Whether nothing changed that counts.

@@ -243,3 +243,44 @@ fn a_pod_without_room_waits_for_a_node_of_a_pool_that_grows() {
         assert_eq!(on_it, 3, "{name}");
     }
 }
+
+/// The API server fills priorities into pods, not into templates: those are looked up by their class.
+#[test]
+fn a_template_has_the_priority_of_its_class() {
+    let s = Scenario::new("ppm-class");
+    s.node(GpuNode::h100("ppm-class-n1").slots(8));
+    for (name, value) in [
+        ("ppm-class-low", 10),
+        ("ppm-class-middle", 100),
+        ("ppm-class-high", 1_000),
+    ] {
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+        s.api()
+            .post("/apis/scheduling.k8s.io/v1/priorityclasses", &class)
+            .admitted("a class");
+    }
+    for name in ["a", "b", "c"] {
+        s.create_eventually(&Pod::vllm(name, "0.30").priority("ppm-class-middle"), 20);
+    }
+    s.wait_running(3, 30);
+    let of_class =
+        |class: &str| manifests::deployment("chat", 1, &Pod::vllm("chat", "0.30").on(s.name).priority(class));
+    eventually("the low class is known and makes nobody go", 30, || {
+        let answer = s.create_workload(&of_class("ppm-class-low"), "?dryRun=All");
+        answer.text().contains("VG201").then_some(())
+    });
+    let answer = s.create_workload(&of_class("ppm-class-high"), "");
+    let answer = answer.admitted("one whose pod makes another go");
+    assert!(
+        answer.warnings.iter().any(|text| text.contains("VG201")),
+        "{:?}",
+        answer.warnings
+    );
+    eventually("its pod runs in the place of another", 60, || {
+        let runs = |pod: &&serde_json::Value| {
+            pod["spec"]["priorityClassName"] == "ppm-class-high" && pod["status"]["phase"] == "Running"
+        };
+        (s.list().iter().filter(runs).count() == 1).then_some(())
+    });
+    assert_eq!(s.running(), 3);
+}

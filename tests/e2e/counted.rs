@@ -44,6 +44,13 @@ fn three_tenths_fit_three_times_and_the_authors_own_value_says_nothing() {
         assert_eq!(counted(&pod), Some(300_000), "{pod:#}");
     }
     s.create(&Pod::vllm("d", "0.30")).denied("the fourth", &["VG201"]);
+    let mut with_init = s.placed(&Pod::without_gpu("init"));
+    with_init["spec"]["initContainers"] = json!([{"name": "first", "image": "registry.k8s.io/pause:3.10",
+        "resources": {"limits": {"vramgate.io/gpu-ppm": "900000"}}}]);
+    let stored = s.api().post("/api/v1/namespaces/ppm/pods", &with_init);
+    let stored = stored.admitted("a pod whose init container writes a value");
+    let limits = &stored.body["spec"]["initContainers"][0]["resources"]["limits"];
+    assert!(limits["vramgate.io/gpu-ppm"].is_null(), "{limits}");
     let web = s.create(&Pod::without_gpu("web").carrying("900000"));
     let web = web.admitted("a pod without a GPU, of which the value is taken away");
     assert_eq!(counted(&web.body), None);
@@ -54,7 +61,7 @@ fn a_number_that_the_kubelet_resets_or_that_is_taken_away_comes_back() {
     let s = Scenario::new("ppm-reset");
     s.node(GpuNode::l40s("ppm-reset-n1").gpus(2).slots(4));
     wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
-    for number in [json!("0"), json!(null), json!("5")] {
+    for number in [json!("0"), json!(null), json!("5"), json!("9000000")] {
         set_status(&s, "ppm-reset-n1", &number);
         wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
     }

@@ -38,6 +38,7 @@ mod placement;
 mod process;
 mod races;
 mod replicas;
+mod sabotage;
 mod scenario;
 mod spread;
 mod store;

@@ -1,7 +1,7 @@
 //! The live cluster: watches that fill the ledger, look-ups that a verdict needs, and what is told back as Events.
 //!
 //! ```text
-//! nodes, pods, namespaces, slices, claims --LIST, WATCH--> watch -> projection -> fold -> ledger
+//! nodes, pods, namespaces, slices, claims, PriorityClasses --LIST, WATCH--> watch -> projection -> fold -> ledger
 //! ConfigMaps of the device plugin that policies name --LIST, WATCH--> nodes read again
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
@@ -42,6 +42,7 @@ use tokio::task::JoinSet;
 
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::ledger::Moment;
+use crate::workload::priority::PriorityClass;
 
 pub use connect::{ConnectError, connect};
 pub use facts::{Facts, OverBudget, Reader};
@@ -180,6 +181,10 @@ impl<F: Facts> Cluster<F> {
                 "watches ResourceClaimTemplates",
                 self.resources::<ResourceClaimTemplate>(Watched::ClaimTemplates),
             ),
+            (
+                "watches PriorityClasses",
+                self.resources::<PriorityClass>(Watched::PriorityClasses),
+            ),
             ("watches the device plugin's ConfigMaps", self.config_maps()),
             ("ends old reservations", self.housekeeping()),
             ("advertises memory on nodes", self.advertiser()),
@@ -288,7 +293,7 @@ impl<F: Facts> Cluster<F> {
         }
     }
 
-    /// Follows one kind of dynamic resource allocation.
+    /// Follows one kind of objects that are kept as they are.
     fn resources<R: Resource>(&self, watched: Watched) -> Task {
         let follower = self.follower(watched);
         let mut fold: ResourceFold<F, R> = ResourceFold::new(Arc::clone(&self.facts));

@@ -13,6 +13,7 @@ use crate::dra::{Dra, Key};
 use crate::engine::{NoSources, Sources};
 use crate::policy::{Evidence, PodView, PolicySet};
 use crate::workload::pod::{Pod, PodSpec};
+use crate::workload::priority::{Priorities, PriorityClass};
 use crate::workload::{controller_of, owner};
 
 pub mod advertised;
@@ -70,6 +71,7 @@ pub struct Ledger {
     /// Nodes on which something became free while pods wait for that: in `unplaced`, `crowded` or `away`.
     freed: BTreeSet<Arc<str>>,
     namespaces: BTreeMap<String, BTreeMap<String, String>>,
+    priorities: Priorities,
     /// Dynamic resource allocation.
     pub(crate) dra: Dra,
     /// Holders by the claim that they use, as namespace and name.
@@ -110,6 +112,7 @@ impl Ledger {
             away: BTreeSet::new(),
             freed: BTreeSet::new(),
             namespaces: BTreeMap::new(),
+            priorities: Priorities::default(),
             dra: Dra::default(),
             claimants: BTreeMap::new(),
             bare: BTreeMap::new(),
@@ -527,6 +530,21 @@ impl Ledger {
             .map(|claim| claim.slots)
             .chain(told.map(|standing| standing.slots));
         slots.fold(0, u32::saturating_add) > 1
+    }
+
+    /// A PriorityClass appeared or changed. Pods have the priority that they were created with.
+    pub fn set_priority_class(&mut self, class: PriorityClass) {
+        self.priorities.set(class);
+    }
+
+    /// A PriorityClass is gone.
+    pub fn remove_priority_class(&mut self, name: &str) {
+        self.priorities.remove(name);
+    }
+
+    /// The classes that give pods their priority.
+    pub(crate) fn priorities(&self) -> &Priorities {
+        &self.priorities
     }
 
     /// Holders of one namespace.

@@ -22,13 +22,11 @@ use crate::manifest::{ManifestError, Object};
 use crate::policy::{ConfigMapName, PolicySet};
 use crate::workload::owner::workload_owner;
 use crate::workload::pod::{Metadata, Node, Pod};
+use crate::workload::priority::{Priorities, PriorityClass};
 use crate::workload::template::Bases;
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
 mod join;
-mod priority;
-
-use priority::{Priorities, PriorityClass};
 
 /// Pods that a snapshot may hold, those without a GPU included.
 pub const MAX_PODS: usize = 100_000;
@@ -111,7 +109,7 @@ impl Snapshot {
             ("scheduling.k8s.io/v1", "PriorityClass") => {
                 let class: PriorityClass = decode(object)?;
                 named(object, &class.metadata)?;
-                self.priorities.add(class);
+                self.priorities.set(class);
             }
             // Read by what judges them; here they are known and stand in nobody's way.
             ("v1", "ResourceQuota") | ("node.k8s.io/v1", "RuntimeClass") => {}
@@ -361,6 +359,9 @@ impl Snapshot {
         }
         for claim in self.claims.values() {
             ledger.set_resource_claim(claim.clone());
+        }
+        for class in self.priorities.iter() {
+            ledger.set_priority_class(class.clone());
         }
         for template in self.claim_templates.values() {
             ledger.set_claim_template(template.clone());

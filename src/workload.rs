@@ -7,6 +7,7 @@ mod decode;
 pub(crate) mod null;
 pub mod owner;
 pub mod pod;
+pub mod priority;
 mod rollout;
 mod sets;
 pub mod slots;

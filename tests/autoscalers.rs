@@ -328,3 +328,29 @@ fn the_pages_show_these_texts_as_they_are() {
         assert!(page.contains(&text), "docs/codes/{code}.md lacks\n{text}");
     }
 }
+
+/// KEDA's ScaledJob makes Jobs from a template of its own.
+#[test]
+fn the_maximum_of_a_scaled_job_is_that_of_its_own_jobs() {
+    let mut cluster = two_nodes(None);
+    let pod = deployment("batch", 1, &vllm(VLLM, Some("0.225")))["spec"]["template"].clone();
+    let scaled = |max: u32| {
+        json!({"apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob",
+            "metadata": {"name": "batch", "namespace": "team-a"},
+            "spec": {"maxReplicaCount": max, "triggers": [],
+                "jobTargetRef": {"parallelism": 2, "completions": 4, "template": pod}}})
+    };
+    // Eight places, two for each Job.
+    let nothing = deployment("other", 1, &vllm(VLLM, Some("0.10")));
+    let verdict = cluster.autoscale(&scaled(5), &nothing);
+    assert!(verdict.admit && verdict.judged && !verdict.would_deny);
+    let told = finding(&verdict, Code::Vg204);
+    assert_eq!(
+        told.message,
+        "at the maximum of 5 Jobs ScaledJob batch exceeds the devices' budget: at most 4 fit"
+    );
+    golden("vg204-scaled-job", &message::report(&verdict, ""));
+    let fixed = cluster.autoscale(&apply(&scaled(5), &told.fixes[0]), &nothing);
+    assert!(fixed.judged && fixed.findings.is_empty(), "{:#?}", fixed.findings);
+    assert!(cluster.autoscale(&scaled(4), &nothing).findings.is_empty());
+}

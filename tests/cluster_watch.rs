@@ -255,6 +255,22 @@ async fn not_ready_before_every_list_is_complete() {
     running.until_ready().await;
 }
 
+#[tokio::test]
+async fn priority_classes_are_followed_and_a_role_without_them_will_do() {
+    let api = ApiServer::start().await;
+    api.refuse("priorityclasses", Some(403));
+    let running = Running::ready(api).await;
+    let has = |line: &str| running.facts().log.iter().any(|known| known == line);
+    running.api.set(
+        "priorityclasses",
+        json!({"metadata": {"name": "high"}, "value": 1000}),
+    );
+    running.api.refuse("priorityclasses", None);
+    until("the class is seen", || has("set class high 1000"), String::new).await;
+    running.api.delete("priorityclasses", "", "high");
+    until("the class is gone", || has("remove class high"), String::new).await;
+}
+
 const RESOURCES: [&str; 4] = [
     "resourceslices",
     "deviceclasses",

@@ -482,6 +482,52 @@ fn a_workload_that_names_a_priority_class_is_left_to_its_pods_where_others_could
 }
 
 #[test]
+fn a_class_that_is_known_says_whether_the_pods_of_a_workload_could_make_others_go() {
+    let class = |name: &str, value: i32, default: bool, policy: Option<&str>| {
+        let object = json!({"metadata": {"name": name}, "value": value, "globalDefault": default, "preemptionPolicy": policy});
+        serde_json::from_value::<vramgate::workload::priority::PriorityClass>(object).unwrap()
+    };
+    let mut cluster = with(&[shared("a")]);
+    for name in ["one", "two", "three"] {
+        cluster.running(&of_priority(carrying(pod(name, "0.30"), "300000"), 100), "a");
+    }
+    for (name, value, policy) in [
+        ("low", 10, None),
+        ("equal", 100, None),
+        ("high", 101, None),
+        ("calm", 1_000, Some("Never")),
+    ] {
+        cluster
+            .ledger
+            .set_priority_class(class(name, value, false, policy));
+    }
+    let naming = |name: Option<&str>| {
+        let mut object = deployment("chat", 3, &vllm(VLLM, Some("0.30")));
+        object["spec"]["template"]["spec"]["priorityClassName"] = json!(name);
+        object
+    };
+    for (name, passes) in [
+        (Some("low"), false),
+        (Some("equal"), false),
+        (Some("high"), true),
+        (Some("calm"), false),
+        (Some("system-node-critical"), true),
+        // Nobody knows its number yet.
+        (Some("unheard-of"), true),
+        (None, false),
+    ] {
+        let verdict = cluster.try_create(&naming(name));
+        assert_eq!(verdict.admit, passes, "{name:?}: {:#?}", verdict.findings);
+    }
+    cluster.ledger.set_priority_class(class("usual", 500, true, None));
+    assert!(cluster.try_create(&naming(None)).admit);
+    cluster.ledger.remove_priority_class("usual");
+    cluster.ledger.remove_priority_class("low");
+    assert!(!cluster.try_create(&naming(None)).admit);
+    assert!(cluster.try_create(&naming(Some("low"))).admit);
+}
+
+#[test]
 fn holders_that_carry_nothing_are_taken_off_what_their_node_advertises() {
     // C19: three pods are older than the installation, on one of two nodes.
     let mut cluster = with(&[

@@ -226,14 +226,19 @@ impl Cluster {
         }
         let autoscaler = &question.autoscaler;
         let namespace = &autoscaler.object.namespace;
-        let mut applied = self.applied.iter().rev();
-        let target = match applied.find(|workload| autoscaler.scales(workload)) {
-            Some(workload) => workload,
-            None => self
-                .snapshot
-                .workload(autoscaler.target_kind()?, namespace, &autoscaler.target.name)?,
+        let mut target = if let Some(own) = question.of_its_own() {
+            own
+        } else {
+            let mut applied = self.applied.iter().rev();
+            let target = match applied.find(|workload| autoscaler.scales(workload)) {
+                Some(workload) => workload,
+                None => {
+                    self.snapshot
+                        .workload(autoscaler.target_kind()?, namespace, &autoscaler.target.name)?
+                }
+            };
+            question.at_the_maximum(target)?
         };
-        let mut target = question.at_the_maximum(target)?;
         target.namespace_labels = self.snapshot.namespace_labels(namespace);
         let policies = self.ledger.policies();
         let policy = policies.for_pod(&target.namespace_labels, &target.workload.pod, None);

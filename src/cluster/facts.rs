@@ -16,6 +16,7 @@ use crate::record::NodeRecord;
 use crate::store::Version;
 use crate::units::Mib;
 use crate::workload::pod::{Node, Pod};
+use crate::workload::priority::PriorityClass;
 use crate::workload::slots;
 use crate::workload::text::Cut;
 
@@ -70,6 +71,10 @@ pub trait Facts: Send + 'static {
     fn set_claim_template(&mut self, _template: ResourceClaimTemplate) {}
     /// A ResourceClaimTemplate is gone.
     fn remove_claim_template(&mut self, _namespace: &str, _name: &str) {}
+    /// A PriorityClass appeared or changed.
+    fn set_priority_class(&mut self, _class: PriorityClass) {}
+    /// A PriorityClass is gone.
+    fn remove_priority_class(&mut self, _name: &str) {}
     /// The record of a node, as all replicas see it in this version. One that is older than what is known already, by a
     /// write of this process for instance, takes nothing back.
     fn set_record(&mut self, _node: &str, _record: &NodeRecord, _version: &Version, _now: Moment) {}
@@ -150,6 +155,14 @@ impl Facts for Ledger {
 
     fn remove_claim_template(&mut self, namespace: &str, name: &str) {
         Ledger::remove_claim_template(self, namespace, name);
+    }
+
+    fn set_priority_class(&mut self, class: PriorityClass) {
+        Ledger::set_priority_class(self, class);
+    }
+
+    fn remove_priority_class(&mut self, name: &str) {
+        Ledger::remove_priority_class(self, name);
     }
 
     fn set_record(&mut self, node: &str, record: &NodeRecord, version: &Version, now: Moment) {

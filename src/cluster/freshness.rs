@@ -28,13 +28,15 @@ pub enum Watched {
     ClaimTemplates,
     /// The device plugin's ConfigMaps that policies name, and no others.
     PluginConfigs,
+    /// What gives pods their priority.
+    PriorityClasses,
     /// Records of nodes that replicas share.
     GpuLedgers,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -43,6 +45,7 @@ impl Watched {
         Self::ResourceClaims,
         Self::ClaimTemplates,
         Self::PluginConfigs,
+        Self::PriorityClasses,
         Self::GpuLedgers,
     ];
 
@@ -58,6 +61,7 @@ impl Watched {
             Self::ResourceClaims => "resourceclaims",
             Self::ClaimTemplates => "resourceclaimtemplates",
             Self::PluginConfigs => "configmaps",
+            Self::PriorityClasses => "priorityclasses",
             Self::GpuLedgers => "gpuledgers",
         }
     }
@@ -88,6 +92,7 @@ impl Watched {
                 "/apis/resource.k8s.io/v1beta2/resourceclaimtemplates",
                 "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
             ],
+            Self::PriorityClasses => &["/apis/scheduling.k8s.io/v1/priorityclasses"],
             Self::GpuLedgers => &[gpu_ledgers::PATH],
             // Each has a path of its own.
             Self::PluginConfigs => &[],
@@ -296,7 +301,8 @@ mod tests {
                 "deviceclasses are not listed yet",
                 "resourceclaims are not listed yet",
                 "resourceclaimtemplates are not listed yet",
-                "configmaps are not listed yet"
+                "configmaps are not listed yet",
+                "priorityclasses are not listed yet"
             ]
         );
         freshness.completed(Watched::Pods);

@@ -25,9 +25,9 @@ impl AutoscalerQuestion {
     #[must_use]
     pub fn is_open(&self) -> bool {
         let Self { autoscaler, old } = self;
-        let is_new = old
-            .as_ref()
-            .is_none_or(|old| old.max < autoscaler.max || old.target != autoscaler.target);
+        let is_new = old.as_ref().is_none_or(|old| {
+            old.max < autoscaler.max || old.target != autoscaler.target || old.job != autoscaler.job
+        });
         is_new && !autoscaler.is_owned && !autoscaler.deleting
     }
 
@@ -38,12 +38,21 @@ impl AutoscalerQuestion {
         if !self.autoscaler.scales(target) {
             return None;
         }
-        let mut workload = target.scaled_to(self.autoscaler.max)?;
+        Some(Self::about(target.scaled_to(self.autoscaler.max)?))
+    }
+
+    /// The same where what it scales stands in it; `None` where it scales another object.
+    #[must_use]
+    pub fn of_its_own(&self) -> Option<Question> {
+        self.autoscaler.jobs_at_the_maximum().map(Self::about)
+    }
+
+    fn about(mut workload: Workload) -> Question {
         // What another object owns was judged with that, at the size that it had then.
         workload.controller = None;
         workload.deleting = false;
         let name = "kubernetes.io/metadata.name".to_owned();
-        Some(Question {
+        Question {
             operation: Operation::Create,
             namespace_labels: [(name, workload.object.namespace.clone())].into(),
             workload,
@@ -51,7 +60,7 @@ impl AutoscalerQuestion {
             by_node: false,
             scale_only: true,
             dry_run: true,
-        })
+        }
     }
 }
 
@@ -99,14 +108,22 @@ pub fn judge_autoscaler(
 
 /// VG204, from what is said of the target at that size.
 fn exceeds(autoscaler: &Autoscaler, target: &Workload, of_target: &Finding) -> Finding {
-    let fit = replicas_that_fit(target, of_target);
-    let object = format!("{} {}", autoscaler.target.kind, short(&autoscaler.target.name));
+    let mut fit = replicas_that_fit(target, of_target);
+    let (mut each, mut object) = (
+        "replicas",
+        format!("{} {}", autoscaler.target.kind, short(&autoscaler.target.name)),
+    );
+    if let Some(job) = &autoscaler.job {
+        fit /= job.replicas.desired.max(1);
+        each = "Jobs";
+        object = format!("{} {}", autoscaler.object.kind, short(&autoscaler.object.name));
+    }
     let most = match fit {
         0 => "not one fits".to_owned(),
         fit => format!("at most {fit} fit"),
     };
     let max = autoscaler.max;
-    let message = format!("at the maximum of {max} replicas {object} exceeds the devices' budget: {most}");
+    let message = format!("at the maximum of {max} {each} {object} exceeds the devices' budget: {most}");
     let others = match of_target.numbers.get(growth::POOL) {
         Some(Number::Text(pool)) => {
             format!("pods above that number wait until an autoscaler adds nodes of placement.growth ({pool})")

@@ -73,15 +73,16 @@ pub(super) fn without_lower<'l>(
     own: &Own,
 ) -> Option<Overlay<'l>> {
     let spec = &question.workload.pod.spec;
-    let never = spec.preemption_policy.as_deref() == Some("Never");
+    let (priority, preemption_policy) = ledger.priorities().of(spec);
+    let never = preemption_policy == Some("Never");
     let is_named = spec
         .priority_class_name
         .as_deref()
         .is_some_and(|name| !name.is_empty());
-    if never || !(is_named || spec.priority.is_some()) || !counted::is_live(survey, ledger) {
+    if never || !(is_named || priority.is_some()) || !counted::is_live(survey, ledger) {
         return None;
     }
-    let is_lower = |holder: &Holder| spec.priority.is_none_or(|priority| holder.priority < priority);
+    let is_lower = |holder: &Holder| priority.is_none_or(|priority| holder.priority < priority);
     let kinds = survey.accepting.iter().filter(|kind| kind.weighed.shared);
     let nodes = kinds.flat_map(|kind| &kind.class.members).take(MOST_TRIED);
     let mut without = overlay.clone();

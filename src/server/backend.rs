@@ -581,6 +581,9 @@ impl Backend {
     /// The question about the target of an autoscaler at its maximum; `None` where the target is not known, or is none of
     /// ours.
     pub(super) async fn autoscaled(&self, question: &AutoscalerQuestion, time: Duration) -> Option<Question> {
+        if let Some(own) = question.of_its_own() {
+            return Some(own);
+        }
         let Autoscaler { object, target, .. } = &question.autoscaler;
         let kind = question.autoscaler.target_kind()?;
         let look_up = self.look_ups.workload(kind, &object.namespace, &target.name);

@@ -330,7 +330,7 @@ fn autoscalers() -> Entry<'static> {
         &["CREATE", "UPDATE"],
     );
     horizontal["apiVersions"] = json!(["v1", "v2"]);
-    let mut of_keda = rule("keda.sh", &["scaledobjects"], &["CREATE", "UPDATE"]);
+    let mut of_keda = rule("keda.sh", &["scaledjobs", "scaledobjects"], &["CREATE", "UPDATE"]);
     of_keda["apiVersions"] = json!(["v1alpha1"]);
     Entry {
         name: "autoscalers",

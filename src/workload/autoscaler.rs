@@ -1,10 +1,12 @@
-//! Objects that change how many pods another object makes: HorizontalPodAutoscaler and KEDA's ScaledObject.
+//! Objects that change how many pods another object makes: HorizontalPodAutoscaler and KEDA's ScaledObject; and KEDA's
+//! ScaledJob, which makes Jobs from a template of its own.
 //!
 //! Sources: Kubernetes `staging/src/k8s.io/api/autoscaling/{v1,v2}/types.go`; KEDA `apis/keda/v1alpha1/scaledobject_types.go`
-//! and `controllers/keda/hpa.go` (`defaultHPAMaxReplicas`).
+//! and `controllers/keda/hpa.go` (`defaultHPAMaxReplicas`), `apis/keda/v1alpha1/scaledjob_types.go` (`defaultScaledJobMaxReplicaCount`)
+//! and `pkg/scaling/executor/scale_jobs.go`: with the Jobs that run there are never more than the maximum.
 
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::controller::{Malformed, ObjectRef, Workload, WorkloadKind, controller_of};
 use super::custom::CustomKind;
@@ -31,7 +33,7 @@ pub struct ScaleTarget {
 }
 
 /// An object that scales another.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Autoscaler {
     /// The autoscaler.
     pub object: ObjectRef,
@@ -49,6 +51,8 @@ pub struct Autoscaler {
     pub is_owned: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// One of the Jobs that it starts, where it has a template of its own instead of a target.
+    pub job: Option<Box<Workload>>,
 }
 
 impl Autoscaler {
@@ -91,6 +95,16 @@ impl Autoscaler {
             ("", "ReplicationController") => Some(WorkloadKind::ReplicationController),
             (group, kind) => CustomKind::of(group, kind).map(WorkloadKind::Custom),
         }
+    }
+
+    /// Its own Jobs, as many at once as it starts at most; `None` where it scales another object. Their name is its own.
+    #[must_use]
+    pub fn jobs_at_the_maximum(&self) -> Option<Workload> {
+        let mut jobs = Workload::clone(self.job.as_deref()?);
+        jobs.replicas.desired = jobs.replicas.desired.saturating_mul(self.max);
+        jobs.object.namespace.clone_from(&self.object.namespace);
+        jobs.pod.metadata.namespace.clone_from(&self.object.namespace);
+        Some(jobs)
     }
 
     /// Whether this workload is the one that it scales.
@@ -149,6 +163,7 @@ impl Workload {
 enum Form {
     HorizontalPodAutoscaler,
     ScaledObject,
+    ScaledJob,
 }
 
 impl Form {
@@ -156,11 +171,13 @@ impl Form {
         match (group, kind) {
             ("autoscaling", "HorizontalPodAutoscaler") => Some(Self::HorizontalPodAutoscaler),
             ("keda.sh", "ScaledObject") => Some(Self::ScaledObject),
+            ("keda.sh", "ScaledJob") => Some(Self::ScaledJob),
             _ => None,
         }
     }
 
     fn read<'de>(self, source: &impl Source<'de>, api_version: &str) -> Result<Autoscaler, Malformed> {
+        let mut job = None;
         let (kind, metadata, target, max, min) = match self {
             Self::HorizontalPodAutoscaler => {
                 let Object { metadata, spec }: Object<HorizontalSpec> = source.decode()?;
@@ -182,6 +199,18 @@ impl Form {
                     ..spec.scale_target_ref
                 };
                 ("ScaledObject", metadata, target, spec.max_replica_count, min)
+            }
+            Self::ScaledJob => {
+                let Object { metadata, spec }: Object<JobsSpec> = source.decode()?;
+                let min = spec.min_replica_count.map_or(0, Count::get);
+                job = read_job(&metadata, &spec.job_target_ref)?.map(Box::new);
+                let target = TargetRef {
+                    api_version: Some("batch/v1".to_owned()),
+                    kind: Some("Job".to_owned()),
+                    // Its Jobs have generated names.
+                    name: Some("of-its-own".to_owned()),
+                };
+                ("ScaledJob", metadata, target, spec.max_replica_count, min)
             }
         };
         let wanted = |field: &str, value: Option<String>| match value {
@@ -223,12 +252,31 @@ impl Form {
             min,
             max_path: FieldPath::new(match self {
                 Self::HorizontalPodAutoscaler => "spec.maxReplicas",
-                Self::ScaledObject => "spec.maxReplicaCount",
+                Self::ScaledObject | Self::ScaledJob => "spec.maxReplicaCount",
             }),
+            job,
             is_owned: controller_of(&metadata).is_some(),
             deleting: metadata.deletion_timestamp.is_some(),
         })
     }
+}
+
+/// The Job that a ScaledJob starts; `None` where it says nothing of it.
+fn read_job(metadata: &Metadata, spec: &Value) -> Result<Option<Workload>, Malformed> {
+    if spec.is_null() {
+        return Ok(None);
+    }
+    let job = json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": metadata.name, "namespace": metadata.namespace}, "spec": spec,
+    });
+    Workload::read(&job).map_err(|malformed| Malformed {
+        path: match malformed.path.strip_prefix("spec") {
+            Some(rest) => format!("spec.jobTargetRef{rest}"),
+            None => malformed.path,
+        },
+        ..malformed
+    })
 }
 
 fn group_of(api_version: &str) -> &str {
@@ -270,11 +318,18 @@ struct ScaledSpec {
     min_replica_count: Option<Count>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct JobsSpec {
+    /// A `JobSpec` of `batch/v1`.
+    job_target_ref: Value,
+    max_replica_count: Option<Count>,
+    min_replica_count: Option<Count>,
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -299,6 +354,31 @@ mod tests {
         assert_eq!((read.min, read.max, read.is_written), (0, 100, false));
         assert_eq!(read.target_kind(), Some(WorkloadKind::Deployment));
         assert_eq!(read.max_path, FieldPath::new("spec.maxReplicaCount"));
+    }
+
+    #[test]
+    fn a_scaled_job_has_jobs_of_its_own() {
+        let mut object = json!({
+            "apiVersion": "keda.sh/v1alpha1", "kind": "ScaledJob", "metadata": {"name": "batch", "namespace": "llm"},
+            "spec": {"jobTargetRef": {"parallelism": 2, "template": {"spec": {"containers": [{"name": "c", "image": "i"}]}}},
+                     "maxReplicaCount": 5, "triggers": []},
+        });
+        let read = Autoscaler::read(&object).unwrap().unwrap();
+        assert_eq!((read.min, read.max, read.is_written), (0, 5, true));
+        let jobs = read.jobs_at_the_maximum().unwrap();
+        assert_eq!((jobs.kind, jobs.replicas.desired), (WorkloadKind::Job, 10));
+        assert_eq!(jobs.object.namespace, "llm");
+        assert!(!read.scales(&jobs), "nothing else is meant by it");
+        object["spec"]["maxReplicaCount"] = Value::Null;
+        assert_eq!(Autoscaler::read(&object).unwrap().unwrap().max, 100);
+        object["spec"]["jobTargetRef"]["parallelism"] = json!("two");
+        let error = Autoscaler::from_json(&object.to_string(), "keda.sh/v1alpha1", "ScaledJob").unwrap_err();
+        assert_eq!(error.path, "spec.jobTargetRef.parallelism");
+        object["spec"]["jobTargetRef"] = Value::Null;
+        assert_eq!(
+            Autoscaler::read(&object).unwrap().unwrap().jobs_at_the_maximum(),
+            None
+        );
     }
 
     #[test]

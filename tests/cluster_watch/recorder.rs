@@ -76,6 +76,15 @@ impl Facts for Recorder {
         self.pods.insert(uid, (pod.clone(), seen));
     }
 
+    fn set_priority_class(&mut self, class: vramgate::workload::priority::PriorityClass) {
+        self.log
+            .push(format!("set class {} {}", class.metadata.name, class.value));
+    }
+
+    fn remove_priority_class(&mut self, name: &str) {
+        self.log.push(format!("remove class {name}"));
+    }
+
     fn set_resource_slice(&mut self, slice: &ResourceSlice) {
         self.log.push(format!("set slice {}", slice.metadata.name));
     }

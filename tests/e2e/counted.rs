@@ -44,6 +44,13 @@ fn three_tenths_fit_three_times_and_the_authors_own_value_says_nothing() {
         assert_eq!(counted(&pod), Some(300_000), "{pod:#}");
     }
     s.create(&Pod::vllm("d", "0.30")).denied("the fourth", &["VG201"]);
+    let mut with_init = s.placed(&Pod::without_gpu("init"));
+    with_init["spec"]["initContainers"] = json!([{"name": "first", "image": "registry.k8s.io/pause:3.10",
+        "resources": {"limits": {"vramgate.io/gpu-ppm": "900000"}}}]);
+    let stored = s.api().post("/api/v1/namespaces/ppm/pods", &with_init);
+    let stored = stored.admitted("a pod whose init container writes a value");
+    let limits = &stored.body["spec"]["initContainers"][0]["resources"]["limits"];
+    assert!(limits["vramgate.io/gpu-ppm"].is_null(), "{limits}");
     let web = s.create(&Pod::without_gpu("web").carrying("900000"));
     let web = web.admitted("a pod without a GPU, of which the value is taken away");
     assert_eq!(counted(&web.body), None);
@@ -54,7 +61,7 @@ fn a_number_that_the_kubelet_resets_or_that_is_taken_away_comes_back() {
     let s = Scenario::new("ppm-reset");
     s.node(GpuNode::l40s("ppm-reset-n1").gpus(2).slots(4));
     wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
-    for number in [json!("0"), json!(null), json!("5")] {
+    for number in [json!("0"), json!(null), json!("5"), json!("9000000")] {
         set_status(&s, "ppm-reset-n1", &number);
         wait_advertised(&s, "ppm-reset-n1", Some(1_800_000));
     }
@@ -242,4 +249,45 @@ fn a_pod_without_room_waits_for_a_node_of_a_pool_that_grows() {
             .count();
         assert_eq!(on_it, 3, "{name}");
     }
+}
+
+/// The API server fills priorities into pods, not into templates: those are looked up by their class.
+#[test]
+fn a_template_has_the_priority_of_its_class() {
+    let s = Scenario::new("ppm-class");
+    s.node(GpuNode::h100("ppm-class-n1").slots(8));
+    for (name, value) in [
+        ("ppm-class-low", 10),
+        ("ppm-class-middle", 100),
+        ("ppm-class-high", 1_000),
+    ] {
+        let class = json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value});
+        s.api()
+            .post("/apis/scheduling.k8s.io/v1/priorityclasses", &class)
+            .admitted("a class");
+    }
+    for name in ["a", "b", "c"] {
+        s.create_eventually(&Pod::vllm(name, "0.30").priority("ppm-class-middle"), 20);
+    }
+    s.wait_running(3, 30);
+    let of_class =
+        |class: &str| manifests::deployment("chat", 1, &Pod::vllm("chat", "0.30").on(s.name).priority(class));
+    eventually("the low class is known and makes nobody go", 30, || {
+        let answer = s.create_workload(&of_class("ppm-class-low"), "?dryRun=All");
+        answer.text().contains("VG201").then_some(())
+    });
+    let answer = s.create_workload(&of_class("ppm-class-high"), "");
+    let answer = answer.admitted("one whose pod makes another go");
+    assert!(
+        answer.warnings.iter().any(|text| text.contains("VG201")),
+        "{:?}",
+        answer.warnings
+    );
+    eventually("its pod runs in the place of another", 60, || {
+        let runs = |pod: &&serde_json::Value| {
+            pod["spec"]["priorityClassName"] == "ppm-class-high" && pod["status"]["phase"] == "Running"
+        };
+        (s.list().iter().filter(runs).count() == 1).then_some(())
+    });
+    assert_eq!(s.running(), 3);
 }

@@ -39,6 +39,7 @@ mod placement;
 mod process;
 mod races;
 mod replicas;
+mod sabotage;
 mod scenario;
 mod spread;
 mod store;

@@ -15,7 +15,7 @@ use crate::manifests::{GpuNode, Pod};
 use crate::scenario::{Scenario, counted};
 use crate::vramgate::Vramgate;
 
-const LEDGERS: &str = "/apis/vramgate.io/v1alpha1/gpuledgers";
+pub const LEDGERS: &str = "/apis/vramgate.io/v1alpha1/gpuledgers";
 
 /// Pods of 0.28 that a device's budget of 0.90 holds.
 pub const PLACES_PER_NODE: usize = 3;
@@ -31,7 +31,7 @@ pub struct Replicas {
 const OPTIONS: [&str; 2] = ["--reservation-ttl", "5s"];
 
 impl Replicas {
-    fn start(cluster: &'static Cluster) -> Self {
+    pub fn start(cluster: &'static Cluster) -> Self {
         Self::start_as(cluster, &cluster.directory.join("vramgate.kubeconfig"))
     }
 
@@ -72,7 +72,7 @@ impl Replicas {
     }
 
     /// Which of them says that it leads.
-    fn leaders(&self) -> Vec<usize> {
+    pub fn leaders(&self) -> Vec<usize> {
         let leads = |which: &usize| {
             let metrics = self.with(*which, |replica| replica.try_metrics());
             metrics.is_some_and(|text| text.contains("\nvramgate_leader 1"))

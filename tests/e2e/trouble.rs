@@ -16,17 +16,17 @@ use crate::replicas::{PLACES_PER_NODE, Replicas, create_until_full, wait_ledger_
 use crate::scenario::Scenario;
 
 /// Who creates and deletes at the same time.
-const WORKERS: usize = 4;
+pub const WORKERS: usize = 4;
 
 /// What happened under the load.
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     admitted: AtomicU32,
     refused: AtomicU32,
     deleted: AtomicU32,
     /// Calls that came to nothing: no answer, or one that is no verdict on memory.
     lost: AtomicU32,
-    done: AtomicBool,
+    pub done: AtomicBool,
 }
 
 impl Seen {
@@ -34,11 +34,11 @@ impl Seen {
         counter.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn admitted(&self) -> u32 {
+    pub fn admitted(&self) -> u32 {
         self.admitted.load(Ordering::SeqCst)
     }
 
-    fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         let read = |counter: &AtomicU32| counter.load(Ordering::SeqCst);
         format!(
             "{} admitted, {} deleted, {} refused for the sum, {} calls came to nothing",
@@ -51,7 +51,7 @@ impl Seen {
 }
 
 /// Creates pods, and deletes the oldest of its own whenever it holds two or is refused, until it is told to stop.
-fn work(s: &Scenario, worker: usize, seen: &Seen) {
+pub fn work(s: &Scenario, worker: usize, seen: &Seen) {
     let pods = format!("/api/v1/namespaces/{}/pods", s.name);
     let mut own: VecDeque<String> = VecDeque::new();
     for number in 0.. {
@@ -97,7 +97,7 @@ fn work(s: &Scenario, worker: usize, seen: &Seen) {
 }
 
 /// Looks all the time that no node has more pods than its device holds, and that there are no more than places.
-fn watch_budget(s: &Scenario, places: usize, seen: &Seen) {
+pub fn watch_budget(s: &Scenario, places: usize, seen: &Seen) {
     let path = format!("/api/v1/namespaces/{}/pods", s.name);
     while !seen.done.load(Ordering::SeqCst) {
         if let Some(answer) = s.api().get_ok(&path) {
@@ -209,7 +209,7 @@ fn trouble_under_load_nothing_is_lost_and_no_node_goes_above_its_budget() {
 }
 
 /// Tells threads to stop when the one that leads them ends, well or not.
-struct Stops<'a>(&'a AtomicBool);
+pub struct Stops<'a>(pub &'a AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {

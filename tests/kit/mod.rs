@@ -244,7 +244,7 @@ impl Cluster {
             autoscaler: autoscaler.clone(),
             old: None,
         };
-        match question.at_the_maximum(&target) {
+        match question.of_its_own().or_else(|| question.at_the_maximum(&target)) {
             Some(at_the_maximum) => judge_autoscaler(&autoscaler, at_the_maximum, &self.ledger, &self.maps),
             None => Verdict::not_ours(),
         }

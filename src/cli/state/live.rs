@@ -16,7 +16,7 @@ use crate::snapshot::Snapshot;
 const PAGE: u32 = 500;
 
 /// What is read. Without nodes and pods there is nothing to judge against; what else is missing is said.
-const LISTS: [(&str, Need); 11] = [
+const LISTS: [(&str, Need); 12] = [
     ("/api/v1/nodes", Need::Must),
     ("/api/v1/pods", Need::Must),
     (
@@ -50,6 +50,10 @@ const LISTS: [(&str, Need); 11] = [
     (
         "/apis/batch/v1/cronjobs",
         Need::Should("CronJobs of the input count as new"),
+    ),
+    (
+        "/apis/scheduling.k8s.io/v1/priorityclasses",
+        Need::Should("priorities of pods that name a class are not known"),
     ),
     ("/apis/vramgate.io/v1alpha1/gpusharingpolicies", Need::May),
 ];

@@ -1,4 +1,4 @@
-//! Objects of dynamic resource allocation. They are few and small, so they are kept as they were decoded.
+//! Objects of dynamic resource allocation, and PriorityClasses. They are few and small, so they are kept as they were decoded.
 
 use std::sync::{Arc, Mutex};
 
@@ -11,8 +11,9 @@ use crate::cluster::projection::Decoded;
 use crate::cluster::watch::{Change, Fold};
 use crate::dra::objects::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
 use crate::workload::pod::Metadata;
+use crate::workload::priority::PriorityClass;
 
-/// A kind of `resource.k8s.io`.
+/// One of these kinds.
 pub(in crate::cluster) trait Resource: DeserializeOwned + Send + Sync + 'static {
     fn metadata(&self) -> &Metadata;
     fn set<F: Facts>(self, facts: &mut F);
@@ -72,6 +73,20 @@ impl Resource for ResourceClaimTemplate {
 
     fn remove<F: Facts>(facts: &mut F, namespace: &str, name: &str) {
         facts.remove_claim_template(namespace, name);
+    }
+}
+
+impl Resource for PriorityClass {
+    fn metadata(&self) -> &Metadata {
+        &self.metadata
+    }
+
+    fn set<F: Facts>(self, facts: &mut F) {
+        facts.set_priority_class(self);
+    }
+
+    fn remove<F: Facts>(facts: &mut F, _: &str, name: &str) {
+        facts.remove_priority_class(name);
     }
 }
 

@@ -63,7 +63,7 @@ fn may_preempt(finding: Finding) -> Finding {
     let severity = finding.severity.min(Severity::Warning);
     finding
         .detail(
-            "they name a priority class: with pods of lower priority preempted there would be room, and each pod is judged \
+            "by their priority class, with pods of lower priority preempted there would be room; each pod is judged \
              by its own priority when it is created",
         )
         .with_severity(severity)

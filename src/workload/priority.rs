@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::workload::pod::{Metadata, PodSpec};
+use super::null::as_absent;
+use super::pod::{Metadata, PodSpec};
 
 /// Classes that every cluster has (`pkg/apis/scheduling/types.go` of Kubernetes).
 const SYSTEM: [(&str, i32); 2] = [
@@ -15,27 +16,54 @@ const SYSTEM: [(&str, i32); 2] = [
 /// A class, as far as it decides.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct PriorityClass {
-    pub(super) metadata: Metadata,
-    value: i32,
-    global_default: bool,
-    preemption_policy: Option<String>,
+pub struct PriorityClass {
+    /// Name.
+    #[serde(deserialize_with = "as_absent")]
+    pub metadata: Metadata,
+    /// The priority of its pods: the larger the more important.
+    #[serde(deserialize_with = "as_absent")]
+    pub value: i32,
+    /// Whether pods that name no class are of this one.
+    #[serde(deserialize_with = "as_absent")]
+    pub global_default: bool,
+    /// `Never` where its pods end no others.
+    pub preemption_policy: Option<String>,
 }
 
 /// The classes of a cluster, by name.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Priorities(BTreeMap<String, PriorityClass>);
+pub struct Priorities(BTreeMap<String, PriorityClass>);
 
 impl Priorities {
-    pub(super) fn add(&mut self, class: PriorityClass) {
+    /// A class appeared or changed.
+    pub fn set(&mut self, class: PriorityClass) {
         self.0.insert(class.metadata.name.clone(), class);
     }
 
-    /// Gives a pod that was written by hand the priority of its class, or of the class that is the default. A class that is
-    /// not known leaves it open.
-    pub(super) fn fill(&self, spec: &mut PodSpec) {
+    /// A class is gone.
+    pub fn remove(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// Each of them.
+    pub fn iter(&self) -> impl Iterator<Item = &PriorityClass> {
+        self.0.values()
+    }
+
+    /// Gives a pod that was written by hand, or is still to be made from a template, the priority of its class, or of the
+    /// class that is the default. A class that is not known leaves it open.
+    pub fn fill(&self, spec: &mut PodSpec) {
+        let (priority, preemption_policy) = self.of(spec);
+        spec.preemption_policy = preemption_policy.map(str::to_owned);
+        spec.priority = priority;
+    }
+
+    /// The priority that a pod has or will have, and whether it ends others for it.
+    #[must_use]
+    pub fn of<'s>(&'s self, spec: &'s PodSpec) -> (Option<i32>, Option<&'s str>) {
+        let own_policy = spec.preemption_policy.as_deref();
         if spec.priority.is_some() {
-            return;
+            return (spec.priority, own_policy);
         }
         let name = spec
             .priority_class_name
@@ -51,14 +79,11 @@ impl Priorities {
                 .min_by_key(|class| class.value),
         };
         if let Some(class) = class {
-            spec.priority = Some(class.value);
-            if spec.preemption_policy.is_none() {
-                spec.preemption_policy.clone_from(&class.preemption_policy);
-            }
-        } else if let Some(name) = name {
-            let system = SYSTEM.iter().find(|(known, _)| *known == name);
-            spec.priority = system.map(|(_, value)| *value);
+            let policy = own_policy.or(class.preemption_policy.as_deref());
+            return (Some(class.value), policy);
         }
+        let system = SYSTEM.iter().find(|(known, _)| name == Some(*known));
+        (system.map(|(_, value)| *value), own_policy)
     }
 }
 
@@ -70,7 +95,7 @@ mod tests {
         let classes: Vec<PriorityClass> = serde_json::from_str(classes).unwrap();
         let mut priorities = Priorities::default();
         for class in classes {
-            priorities.add(class);
+            priorities.set(class);
         }
         let mut spec: PodSpec = serde_json::from_str(spec).unwrap();
         priorities.fill(&mut spec);

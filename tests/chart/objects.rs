@@ -53,6 +53,7 @@ fn check(rendered: &Rendered) {
             "ConfigMap" => is_a::<core::v1::ConfigMap>(object),
             "Pod" => is_a::<core::v1::Pod>(object),
             "Service" => is_a::<core::v1::Service>(object),
+            "Secret" => is_a::<core::v1::Secret>(object),
             "ServiceAccount" => is_a::<core::v1::ServiceAccount>(object),
             "FlowSchema" => is_a::<flowcontrol::v1::FlowSchema>(object),
             "NetworkPolicy" => is_a::<networking::v1::NetworkPolicy>(object),
@@ -74,6 +75,7 @@ fn check(rendered: &Rendered) {
 fn every_object_is_of_its_type() {
     check(&render(&json!({})));
     check(&render(&everything()));
+    check(&render(&json!({"certificates": {"mode": "builtIn"}})));
     check(&render(&json!({
         "webhook": {"url": "https://webhook.example"},
         "certificates": {"mode": "provided", "provided": {"caBundle": crate::values::BUNDLE}},

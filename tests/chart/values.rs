@@ -126,7 +126,7 @@ fn table() -> Vec<Row> {
         row(
             "reservationTtl",
             json!("2m"),
-            vec![(DEPLOYMENT, in_container("/args/6"), json!("--reservation-ttl=2m"))],
+            vec![(DEPLOYMENT, in_container("/args/4"), json!("--reservation-ttl=2m"))],
         ),
         row(
             "policies",
@@ -193,7 +193,7 @@ fn table() -> Vec<Row> {
             vec![
                 ("Certificate/vramgate", "", Value::Null),
                 ("Issuer/vramgate-ca", "", Value::Null),
-                (DEPLOYMENT, in_pod("/volumes/0/secret/secretName"), json!("tls")),
+                (DEPLOYMENT, in_pod("/volumes/1/secret/secretName"), json!("tls")),
                 (
                     "MutatingWebhookConfiguration/vramgate",
                     "/metadata/annotations",
@@ -256,7 +256,7 @@ fn table() -> Vec<Row> {
         row(
             "certificates.provided.secretName",
             json!("mine"),
-            vec![(DEPLOYMENT, in_pod("/volumes/0/secret/secretName"), json!("mine"))],
+            vec![(DEPLOYMENT, in_pod("/volumes/1/secret/secretName"), json!("mine"))],
         ),
         row(
             "certificates.provided.caBundle",

@@ -23,6 +23,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
+use super::own_ca::{CERTIFIED, Keeper, Tools};
 use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
 use super::replicas::Replicas;
@@ -59,11 +60,14 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         timing,
     );
     let metrics = Arc::new(Metrics::new());
+    let keeper = Keeper::of(&args.own_ca)?;
+    let for_keeper = client.clone();
     let replicas = match args.ledger.unwrap_or(LedgerKind::Cluster) {
         LedgerKind::Memory => Replicas::alone(),
         LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
     };
     let leadership = replicas.leadership();
+    let leads = leadership.clone();
     let cluster = cluster.led_by(leadership.clone());
     metrics.gauge(
         "leader",
@@ -71,7 +75,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         move || Some(f64::from(u8::from(leadership.is_leader()))),
     );
     metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
-    let readiness = Readiness::awaiting(&[SYNCED]);
+    let readiness = Readiness::awaiting(if keeper.is_some() {
+        &[SYNCED, CERTIFIED]
+    } else {
+        &[SYNCED]
+    });
+    let certificates = Arc::new(super::certificates(args)?);
     let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
     let decider = LedgerDecider::new(Arc::clone(&ledger), clock);
     let decider = Arc::new(match replicas.recorder() {
@@ -82,7 +91,17 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         None => decider,
     });
     let backend = Backend::new(decider, look_ups);
-    let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
+    let served = Arc::clone(&certificates);
+    let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger, served).await?;
+    if let Some(keeper) = keeper {
+        tokio::spawn(keeper.run(Tools {
+            client: for_keeper,
+            certificates,
+            readiness: readiness.clone(),
+            leadership: leads,
+            ledger: Arc::clone(&ledger),
+        }));
+    }
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let refresh = cluster.refresh();
         let reload = Reload {
@@ -110,7 +129,7 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
             readiness.unmet(SYNCED, freshness.reasons().join("; "));
         }
         readiness.met(SYNCED);
-        tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
+        tracing::info!("the cluster's nodes, namespaces and pods are read");
     });
     let ended = tokio::select! {
         () = bound.run(crate::server::termination()) => Ok(()),
@@ -132,7 +151,7 @@ impl PolicyReader {
     }
 }
 
-fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
+pub(super) fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
     let ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
     Arc::clone(ledger.policies())
 }

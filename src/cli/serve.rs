@@ -67,7 +67,7 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
              or leave --ledger out",
         ));
     }
-    if args.own_ca.own_ca.is_some() {
+    if args.own_ca.secret.is_some() {
         return Err(Failure::new(
             "--own-ca keeps a certificate authority in a cluster, and there is none here; give --tls-cert and --tls-key",
         ));
@@ -285,7 +285,7 @@ fn certificates(args: &Serve) -> Result<Certificates, Failure> {
     }
     let (certificates, _authority) = Certificates::self_signed(&hosts, SELF_SIGNED_DAYS)
         .map_err(|error| Failure::new(error.to_string()))?;
-    if args.own_ca.own_ca.is_some() {
+    if args.own_ca.secret.is_some() {
         // Until our own authority has signed one; this replica is not ready before.
         return Ok(certificates);
     }

@@ -141,6 +141,15 @@ fn names_that_could_end_a_string_of_an_expression_are_refused() {
     }
 }
 
+/// One of them would be lost without a word.
+#[test]
+fn two_policies_of_one_name_are_refused() {
+    let policy = json!({"apiVersion": "vramgate.io/v1alpha1", "kind": "GpuSharingPolicy",
+        "metadata": {"name": "a"}, "spec": {"mode": "shadow"}});
+    let text = refusal(&json!({"policies": [policy, policy]})).expect("two of one name");
+    assert!(text.contains("two are named \"a\""), "{text}");
+}
+
 /// Nobody answers before a replica is ready, so the entries come from the leader, not from the chart.
 #[test]
 fn with_an_authority_of_its_own_the_leader_fills_the_registrations_in() {

@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::cli::args::{Ledger as LedgerKind, Serve};
 use crate::cli::{Failure, policies};
-use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::cluster::{self, Cluster, Freshness, Reader, Timing};
 use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
 use crate::demand::other_systems::speaks;
@@ -121,22 +121,24 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         move || in_force(&ledger)
     };
     tokio::spawn(plugin.keep_asking(cluster.look_ups(), policies, cluster.refresh_nodes()));
-    let freshness = cluster.freshness();
-    tokio::spawn(async move {
-        let ready = freshness.ready();
-        tokio::pin!(ready);
-        while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
-            readiness.unmet(SYNCED, freshness.reasons().join("; "));
-        }
-        readiness.met(SYNCED);
-        tracing::info!("the cluster's nodes, namespaces and pods are read");
-    });
+    tokio::spawn(tell_when_read(cluster.freshness(), readiness));
     let ended = tokio::select! {
         () = bound.run(crate::server::termination()) => Ok(()),
         stopped = cluster.run() => Err(Failure::new(stopped.to_string())),
     };
     replicas.leave().await;
     ended
+}
+
+/// Has `/readyz` say what is not read yet, until everything is.
+async fn tell_when_read(freshness: Arc<Freshness>, readiness: Readiness) {
+    let ready = freshness.ready();
+    tokio::pin!(ready);
+    while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
+        readiness.unmet(SYNCED, freshness.reasons().join("; "));
+    }
+    readiness.met(SYNCED);
+    tracing::info!("the cluster's nodes, namespaces and pods are read");
 }
 
 /// Reads nodes and pods by the policies in force.

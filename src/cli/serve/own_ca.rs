@@ -28,13 +28,14 @@ pub(in crate::cli) struct OwnCa {
     /// Keep a certificate authority in this Secret of vramgate's own namespace, and serve certificates that it signs; the
     /// Secret must be there, and may be empty
     #[arg(
-        long,
+        long = "own-ca",
+        id = "own_ca",
         value_name = "SECRET",
         env = "VRAMGATE_OWN_CA",
         conflicts_with_all = ["tls_cert", "tls_key"],
         requires = "keep_registrations"
     )]
-    pub(super) own_ca: Option<String>,
+    pub(super) secret: Option<String>,
     /// Have the registrations ask this Service, or this base URL, and trust that authority; they must be there, and may be
     /// empty
     #[arg(
@@ -95,7 +96,7 @@ pub(super) struct Tools {
 impl Keeper {
     /// What the options ask for, if they do.
     pub(super) fn of(args: &OwnCa) -> Result<Option<Self>, Failure> {
-        let (Some(secret), Some(text)) = (&args.own_ca, &args.keep_registrations) else {
+        let (Some(secret), Some(text)) = (&args.secret, &args.keep_registrations) else {
             return Ok(None);
         };
         let target = if text.starts_with("https://") {

@@ -312,13 +312,13 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     );
 
     // `helm test`.
-    let mut test = start(helm(&s, &["test", "vramgate"]));
-    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-test", &mut test);
+    let mut asking = start(helm(&s, &["test", "vramgate"]));
+    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-test", &mut asking);
     assert!(
         text.contains("the API server asks vramgate") && text.contains("VG"),
         "{text}"
     );
-    ended(test);
+    ended(asking);
 
     // An upgrade, by which the webhook is asked in fewer namespaces.
     by_url["webhook"]["exemptNamespaces"] = json!(["kube-system", "chart"]);
@@ -338,16 +338,21 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     ended(removal);
     nothing_is_left(&s);
 
-    // The same with the replicas in the cluster; kwok plays their kubelet. They have no registrations, since nobody answers.
+    replicas_are_ended_first(&s, &chart, inside);
+    drop(restored);
+}
+
+/// The removal of replicas in the cluster; kwok plays their kubelet. They have no registrations, since nobody answers.
+fn replicas_are_ended_first(s: &Scenario, chart: &str, mut inside: Value) {
     inside["registrations"] = json!({"enabled": false});
     inside["replicas"] = 3.into();
-    let file = values(&s, "chart-inside.json", &inside);
+    let file = values(s, "chart-inside.json", &inside);
     run(helm(
-        &s,
+        s,
         &[
             "install",
             "vramgate",
-            &chart,
+            chart,
             "--values",
             &file,
             "--take-ownership",
@@ -363,8 +368,8 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
             &json!({"status": {"capacity": {"vramgate.io/gpu-ppm": "900000"}}}),
         )
         .admitted("a number on a node");
-    let mut removal = start(helm(&s, &["uninstall", "vramgate"]));
-    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-uninstall", &mut removal);
+    let mut removal = start(helm(s, &["uninstall", "vramgate"]));
+    let text = in_place_of(s, "app.kubernetes.io/name=vramgate-uninstall", &mut removal);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "0 registrations deleted", "{text}");
     assert_eq!(
@@ -373,8 +378,7 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     );
     assert!(text.contains("chart-n1: vramgate.io/gpu-ppm removed"), "{text}");
     ended(removal);
-    nothing_is_left(&s);
-    drop(restored);
+    nothing_is_left(s);
 }
 
 fn nothing_is_left(s: &Scenario) {

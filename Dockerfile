@@ -3,7 +3,7 @@
 # runs this whole file there.
 FROM rust:1.95-alpine AS build
 # The C library and compiler, for the TLS library and the allocator.
-RUN apk add --no-cache musl-dev gcc make perl
+RUN apk add --no-cache musl-dev gcc
 WORKDIR /source
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry \

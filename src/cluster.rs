@@ -27,6 +27,7 @@ mod leader;
 mod lookup;
 mod metrics;
 mod over_budget;
+pub mod own_secret;
 pub mod probe;
 mod projection;
 mod timing;

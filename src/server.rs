@@ -15,6 +15,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+pub mod authority;
 pub mod backend;
 mod body;
 pub mod certs;

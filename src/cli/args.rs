@@ -478,6 +478,8 @@ pub(super) struct Serve {
     /// Private key (PEM) of --tls-cert
     #[arg(long, value_name = "FILE", env = "VRAMGATE_TLS_KEY", requires = "tls_cert")]
     pub(super) tls_key: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) own_ca: super::serve::OwnCa,
     /// Watch the cluster that this file describes (else the one that this process runs in)
     #[arg(
         long,

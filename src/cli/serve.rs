@@ -25,9 +25,12 @@ use crate::units::Share;
 
 mod live;
 mod look_ups;
+mod own_ca;
 mod plugin_configs;
 mod reload;
 mod replicas;
+
+pub(super) use own_ca::OwnCa;
 
 /// Days for which a certificate of our own making is valid. It lives as long as the process.
 const SELF_SIGNED_DAYS: u32 = 365;
@@ -64,6 +67,11 @@ pub(super) fn run(args: &Serve) -> Result<(), Failure> {
              or leave --ledger out",
         ));
     }
+    if args.own_ca.secret.is_some() {
+        return Err(Failure::new(
+            "--own-ca keeps a certificate authority in a cluster, and there is none here; give --tls-cert and --tls-key",
+        ));
+    }
     let snapshot = if args.cluster_state.is_empty() {
         output::note(
             "NO CLUSTER: neither --kubeconfig nor --cluster-state is given and this process runs in no cluster; \
@@ -94,7 +102,9 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
         Arc::new(look_ups::SnapshotLookUps::new(Arc::clone(&snapshot))),
     );
     let metrics = Arc::new(Metrics::new());
-    let bound = bind(args, backend, Readiness::awaiting(&[]), metrics, &ledger).await?;
+    let certificates = Arc::new(certificates(args)?);
+    let readiness = Readiness::awaiting(&[]);
+    let bound = bind(args, backend, readiness, metrics, &ledger, certificates).await?;
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let facts = Arc::clone(&snapshot);
         // Policies decide how nodes and invocations are read.
@@ -121,6 +131,7 @@ async fn bind(
     readiness: Readiness,
     metrics: Arc<Metrics>,
     ledger: &Arc<Mutex<Ledger>>,
+    certificates: Arc<Certificates>,
 ) -> Result<BoundServer, Failure> {
     gauges(&metrics, ledger);
     let server = Server {
@@ -130,7 +141,7 @@ async fn bind(
             ..Settings::default()
         },
         backend: Arc::new(backend),
-        certificates: Arc::new(certificates(args)?),
+        certificates,
         readiness,
         metrics,
         page: page(Arc::clone(ledger)),
@@ -287,6 +298,10 @@ fn certificates(args: &Serve) -> Result<Certificates, Failure> {
     }
     let (certificates, _authority) = Certificates::self_signed(&hosts, SELF_SIGNED_DAYS)
         .map_err(|error| Failure::new(error.to_string()))?;
+    if args.own_ca.secret.is_some() {
+        // Until our own authority has signed one; this replica is not ready before.
+        return Ok(certificates);
+    }
     output::note("no --tls-cert: serving a self-signed certificate, for development only");
     Ok(certificates)
 }

@@ -155,7 +155,7 @@ fn create(path: &Path, mode: u32) -> std::io::Result<std::fs::File> {
         .open(path)
 }
 
-fn check_host(host: &str) -> Result<(), CertsError> {
+pub(super) fn check_host(host: &str) -> Result<(), CertsError> {
     if host.parse::<IpAddr>().is_ok() {
         return Ok(());
     }

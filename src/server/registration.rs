@@ -79,6 +79,26 @@ impl Target {
         }
     }
 
+    /// The names or addresses that the API server looks for in the webhook's certificate.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<String> {
+        match self {
+            Self::Service { namespace, name } => vec![
+                format!("{name}.{namespace}.svc"),
+                format!("{name}.{namespace}.svc.cluster.local"),
+            ],
+            Self::Url(base) => {
+                let rest = base.strip_prefix("https://").unwrap_or(base);
+                let authority = rest.split('/').next().unwrap_or_default();
+                let host = match authority.rsplit_once(':') {
+                    Some((host, port)) if !port.ends_with(']') => host,
+                    _ => authority,
+                };
+                vec![host.trim_start_matches('[').trim_end_matches(']').to_owned()]
+            }
+        }
+    }
+
     fn client_config(&self, path: &str, ca_pem: Option<&str>) -> Value {
         let mut config = match self {
             Self::Url(base) => json!({ "url": format!("{base}{path}") }),
@@ -516,6 +536,17 @@ mod tests {
             config["webhooks"][0]["clientConfig"],
             json!({"service": {"namespace": "gpu", "name": "vramgate", "path": "/validate", "port": 443}})
         );
+    }
+
+    #[test]
+    fn a_target_says_for_whom_its_certificate_is() {
+        let of = |text: &str| Target::url(text).unwrap().hosts();
+        assert_eq!(of("https://webhook.example:8443/gpu"), ["webhook.example"]);
+        assert_eq!(of("https://127.0.0.1"), ["127.0.0.1"]);
+        assert_eq!(of("https://[::1]:8443"), ["::1"]);
+        assert_eq!(of("https://[::1]"), ["::1"]);
+        let service = Target::service("gpu/vramgate").unwrap();
+        assert_eq!(service.hosts()[0], "vramgate.gpu.svc");
     }
 
     #[test]

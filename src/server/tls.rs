@@ -121,6 +121,17 @@ impl Certificates {
         })
     }
 
+    /// Serves another certificate (PEM, leaf first) and its key from now on.
+    ///
+    /// # Errors
+    ///
+    /// Where they cannot be served; the one in use stays.
+    pub fn replace(&self, cert: &str, key: &str) -> Result<(), CertificateError> {
+        let content = (cert.as_bytes().to_vec(), key.as_bytes().to_vec());
+        self.current.store(Arc::new(serve(content, &self.provider)?));
+        Ok(())
+    }
+
     /// When the served leaf stops being valid; `None` where its date cannot be read.
     #[must_use]
     pub fn expires(&self) -> Option<SystemTime> {
@@ -171,6 +182,11 @@ impl ResolvesServerCert for Certificates {
     }
 }
 
+/// When a certificate (DER) stops being valid; `None` where its date cannot be read.
+pub(super) fn not_after(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+    expiry::not_after(certificate).map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
 fn serve(content: (Vec<u8>, Vec<u8>), provider: &CryptoProvider) -> Result<Served, CertificateError> {
     let pem = |what: &str, reason: String| CertificateError::Pem {
         what: what.to_owned(),
@@ -182,7 +198,7 @@ fn serve(content: (Vec<u8>, Vec<u8>), provider: &CryptoProvider) -> Result<Serve
     let Some(leaf) = chain.first() else {
         return Err(pem("the certificate", "it has no CERTIFICATE section".to_owned()));
     };
-    let expires = expiry::not_after(leaf).map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds));
+    let expires = not_after(leaf);
     // The reason names no part of the key.
     let key = PrivateKeyDer::from_pem_slice(&content.1).map_err(|error| pem("the key", error.to_string()))?;
     let key = CertifiedKey::from_der(chain, key, provider)?;

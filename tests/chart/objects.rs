@@ -14,7 +14,7 @@ fn is_a<T: Serialize + DeserializeOwned>(object: &Value) {
     let typed: T = serde_json::from_value(object.clone()).unwrap_or_else(|error| panic!("{error}: {object}"));
     let back = serde_json::to_value(typed).unwrap();
     // A field that the type does not know is gone now.
-    if let Some(at) = lost(object, &back, String::new()) {
+    if let Some(at) = lost(object, &back, "") {
         panic!(
             "{} {}: {at} is no field",
             object["kind"], object["metadata"]["name"]
@@ -23,7 +23,7 @@ fn is_a<T: Serialize + DeserializeOwned>(object: &Value) {
 }
 
 /// The first field of `object` that `back` lacks. Empty lists and objects may be left out.
-fn lost(object: &Value, back: &Value, at: String) -> Option<String> {
+fn lost(object: &Value, back: &Value, at: &str) -> Option<String> {
     match object {
         Value::Object(members) => members.iter().find_map(|(key, value)| {
             let is_empty = value.as_object().is_some_and(serde_json::Map::is_empty)
@@ -32,13 +32,13 @@ fn lost(object: &Value, back: &Value, at: String) -> Option<String> {
             match back.get(key) {
                 None if is_empty => None,
                 None => Some(format!("{at}.{key}")),
-                Some(there) => lost(value, there, format!("{at}.{key}")),
+                Some(there) => lost(value, there, &format!("{at}.{key}")),
             }
         }),
         Value::Array(items) => items
             .iter()
             .enumerate()
-            .find_map(|(number, item)| lost(item, back.get(number)?, format!("{at}[{number}]"))),
+            .find_map(|(number, item)| lost(item, back.get(number)?, &format!("{at}[{number}]"))),
         _ => None,
     }
 }
@@ -53,6 +53,7 @@ fn check(rendered: &Rendered) {
             "ConfigMap" => is_a::<core::v1::ConfigMap>(object),
             "Pod" => is_a::<core::v1::Pod>(object),
             "Service" => is_a::<core::v1::Service>(object),
+            "Secret" => is_a::<core::v1::Secret>(object),
             "ServiceAccount" => is_a::<core::v1::ServiceAccount>(object),
             "FlowSchema" => is_a::<flowcontrol::v1::FlowSchema>(object),
             "NetworkPolicy" => is_a::<networking::v1::NetworkPolicy>(object),
@@ -74,6 +75,7 @@ fn check(rendered: &Rendered) {
 fn every_object_is_of_its_type() {
     check(&render(&json!({})));
     check(&render(&everything()));
+    check(&render(&json!({"certificates": {"mode": "builtIn"}})));
     check(&render(&json!({
         "webhook": {"url": "https://webhook.example"},
         "certificates": {"mode": "provided", "provided": {"caBundle": crate::values::BUNDLE}},

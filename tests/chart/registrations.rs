@@ -116,7 +116,7 @@ fn cert_manager_fills_the_authority_in() {
     assert_eq!(
         rendered.at(
             "Deployment/vramgate",
-            "/spec/template/spec/volumes/0/secret/secretName"
+            "/spec/template/spec/volumes/1/secret/secretName"
         ),
         "vramgate-tls"
     );
@@ -139,4 +139,46 @@ fn names_that_could_end_a_string_of_an_expression_are_refused() {
         let text = refusal(&policy(spec.clone())).unwrap_or_else(|| panic!("{spec} is taken"));
         assert!(text.contains(word), "{text}");
     }
+}
+
+/// One of them would be lost without a word.
+#[test]
+fn two_policies_of_one_name_are_refused() {
+    let policy = json!({"apiVersion": "vramgate.io/v1alpha1", "kind": "GpuSharingPolicy",
+        "metadata": {"name": "a"}, "spec": {"mode": "shadow"}});
+    let text = refusal(&json!({"policies": [policy, policy]})).expect("two of one name");
+    assert!(text.contains("two are named \"a\""), "{text}");
+}
+
+/// Nobody answers before a replica is ready, so the entries come from the leader, not from the chart.
+#[test]
+fn with_an_authority_of_its_own_the_leader_fills_the_registrations_in() {
+    let rendered = render(&json!({
+        "certificates": {"mode": "builtIn"},
+        "webhook": {"failurePolicy": "Ignore", "exemptNamespaces": ["a", "b"]},
+    }));
+    for kind in ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"] {
+        assert!(rendered.get(kind, "vramgate").is_object());
+        assert_eq!(rendered.get(kind, "vramgate").get("webhooks"), None);
+    }
+    let secret = rendered.get("Secret", "vramgate-own-ca");
+    assert!(secret.is_object() && secret.get("data").is_none());
+    let pod = rendered.at("Deployment/vramgate", "/spec/template/spec");
+    let arguments: Vec<&str> = pod["containers"][0]["args"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(Value::as_str)
+        .collect();
+    for argument in [
+        "--own-ca=vramgate-own-ca",
+        "--keep-registrations=gpu/vramgate",
+        "--exempt-namespace=a",
+        "--exempt-namespace=b",
+        "--failure-policy=ignore",
+    ] {
+        assert!(arguments.contains(&argument), "{arguments:?}");
+    }
+    assert!(!pod.to_string().contains("tls"), "{pod}");
+    assert_eq!(rendered.get("Certificate", "vramgate"), &Value::Null);
 }

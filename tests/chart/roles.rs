@@ -17,13 +17,24 @@ fn naming(map: &str) -> Value {
 
 #[test]
 fn they_are_the_documented_ones() {
-    let documented = objects(documented_roles().as_bytes(), "docs/rbac.md", Limits::INPUT).unwrap();
-    let rendered = render(&json!({"policies": naming("nvidia/device-plugin-configs")}));
+    let values = json!({"policies": naming("nvidia/device-plugin-configs")});
+    are_documented(&render(&values), 1, "vramgate");
+    let mut values = values;
+    values["certificates"]["mode"] = "builtIn".into();
+    let rendered = render(&values);
+    are_documented(&rendered, 1, "vramgate");
+    are_documented(&rendered, 2, "vramgate-own-ca");
+    assert_eq!(render(&json!({})).get("Role", "vramgate-own-ca"), &Value::Null);
+}
+
+/// That the roles of that name are those of a block of the page.
+fn are_documented(rendered: &Rendered, block: usize, name: &str) {
+    let documented = objects(documented_roles(block).as_bytes(), "docs/rbac.md", Limits::INPUT).unwrap();
     assert_eq!(documented.len(), 2);
     for role in documented.iter().map(|object| &object.value) {
         let kind = role["kind"].as_str().unwrap();
-        assert_eq!(rules(&rendered, kind, "vramgate"), role["rules"], "{kind}");
-        let binding = rendered.get(&format!("{kind}Binding"), "vramgate");
+        assert_eq!(rules(rendered, kind, name), role["rules"], "{kind}");
+        let binding = rendered.get(&format!("{kind}Binding"), name);
         assert_eq!(binding["roleRef"]["kind"], kind);
         assert_eq!(
             binding["subjects"],
@@ -54,6 +65,12 @@ fn only_config_maps_that_policies_name_can_be_watched() {
 /// No rule of any role reaches Secrets, or everything.
 #[test]
 fn nothing_reads_secrets_and_nothing_is_granted_by_a_star() {
+    // Of Secrets only the own one, by its name.
+    let own = render(&json!({"certificates": {"mode": "builtIn"}}));
+    assert_eq!(
+        rules(&own, "Role", "vramgate-own-ca")[0]["resourceNames"],
+        json!(["vramgate-own-ca"])
+    );
     for values in [
         json!({}),
         json!({"policies": naming("a/b"), "rbac": {"configMaps": false}}),

@@ -34,7 +34,7 @@ fn wrong() -> Vec<(Value, &'static str)> {
             json!({"webhook": {"exemptNamespaces": ["a", "a"]}}),
             "exemptNamespaces",
         ),
-        (json!({"certificates": {"mode": "builtIn"}}), "mode"),
+        (json!({"certificates": {"mode": "own"}}), "mode"),
         (json!({"certificates": {"mode": "provided"}}), "caBundle"),
         (
             json!({"certificates": {"mode": "provided", "provided": {"caBundle": BUNDLE}}}),
@@ -48,6 +48,10 @@ fn wrong() -> Vec<(Value, &'static str)> {
             json!({"certificates": {"mode": "provided", "provided": {"secretName": "x", "caBundle":
                 "-----BEGIN CERTIFICATE-----\nAA\n-----END CERTIFICATE-----\n-----BEGIN PRIVATE KEY-----\nAA\n-----END PRIVATE KEY-----"}}}),
             "caBundle",
+        ),
+        (
+            json!({"webhook": {"url": "https://x"}, "certificates": {"mode": "builtIn"}}),
+            "certificates.mode: provided",
         ),
         (
             json!({"webhook": {"url": "https://x"}}),
@@ -151,6 +155,8 @@ fn the_notes_say_what_is_next() {
     assert!(text.contains("Upgrading"), "{text}");
     let text = notes(&json!({"webhook": {"failurePolicy": "Ignore"}}), false);
     assert!(text.contains("not counted"), "{text}");
+    let text = notes(&json!({"certificates": {"mode": "builtIn"}}), false);
+    assert!(text.contains("until the leader"), "{text}");
     let text = notes(&json!({"registrations": {"enabled": false}}), false);
     assert!(text.contains("no pod is judged"), "{text}");
 }

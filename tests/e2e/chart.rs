@@ -15,10 +15,10 @@ use crate::manifests::{GpuNode, Pod};
 use crate::scenario::{Scenario, advertised};
 use crate::vramgate::Vramgate;
 
-const HOME: &str = "vramgate";
+pub const HOME: &str = "vramgate";
 
 /// Puts the cluster's own installation back, however the scenario ends.
-struct Restored<'a>(&'a Scenario);
+pub struct Restored<'a>(pub &'a Scenario);
 
 impl Drop for Restored<'_> {
     fn drop(&mut self) {
@@ -49,7 +49,7 @@ impl Drop for Restored<'_> {
 }
 
 /// Helm as the cluster's administrator, in the namespace of the release.
-fn helm(s: &Scenario, arguments: &[&str]) -> Command {
+pub fn helm(s: &Scenario, arguments: &[&str]) -> Command {
     let mut command = Command::new(s.cluster.program("helm"));
     command
         .args(arguments)
@@ -61,7 +61,7 @@ fn helm(s: &Scenario, arguments: &[&str]) -> Command {
 }
 
 #[track_caller]
-fn run(mut command: Command) -> String {
+pub fn run(mut command: Command) -> String {
     let output = command.output().expect("helm starts");
     let text =
         String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
@@ -70,7 +70,7 @@ fn run(mut command: Command) -> String {
 }
 
 /// The chart, but for the version that it asks for: the API server of the tests is built without one, and says 0.0.0.
-fn chart(s: &Scenario) -> String {
+pub fn chart(s: &Scenario) -> String {
     fn copy(from: &Path, to: &Path) {
         std::fs::create_dir_all(to).unwrap();
         for entry in std::fs::read_dir(from).unwrap() {
@@ -97,14 +97,14 @@ fn chart(s: &Scenario) -> String {
 }
 
 /// Values in a file of the run's folder.
-fn values(s: &Scenario, name: &str, values: &Value) -> String {
+pub fn values(s: &Scenario, name: &str, values: &Value) -> String {
     let path = s.cluster.directory.join(name);
     std::fs::write(&path, values.to_string()).unwrap();
     path.display().to_string()
 }
 
 /// A kubeconfig by which `account` is known: a token of its own, as a pod has one.
-fn kubeconfig_of(s: &Scenario, account: &str) -> std::path::PathBuf {
+pub fn kubeconfig_of(s: &Scenario, account: &str) -> std::path::PathBuf {
     let path = format!("/api/v1/namespaces/{HOME}/serviceaccounts/{account}/token");
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}});
     let answer = s.api().post(&path, &request).admitted("a token");
@@ -169,7 +169,24 @@ const REGISTRATIONS: [&str; 2] = [
 const CLUSTER_ROLE: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles/vramgate";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpuledgers.vramgate.io";
 
-/// Every object of the chart and of the kustomize base, but those of operators that this cluster has not.
+/// Takes away what the cluster's own installation is.
+pub fn clear(s: &Scenario) {
+    s.cluster.with_vramgate(Vramgate::kill);
+    for (kind, name) in [
+        ("mutatingwebhookconfiguration", "vramgate"),
+        ("validatingwebhookconfiguration", "vramgate"),
+        ("clusterrole", "vramgate"),
+        ("clusterrolebinding", "vramgate"),
+    ] {
+        s.kubectl(&["delete", kind, name], None);
+    }
+    s.kubectl(
+        &["delete", "role,rolebinding", "vramgate", "--namespace", HOME],
+        None,
+    );
+}
+
+/// Every object of the chart, with a certificate of one's own, and of the kustomize base.
 fn all_are_accepted(s: &Scenario, chart: &str, provided: &Value) {
     let file = values(s, "chart-provided.json", provided);
     // The pod of `helm test` is not accepted before its service account is there; it is created for good further down.
@@ -209,11 +226,6 @@ fn all_are_accepted(s: &Scenario, chart: &str, provided: &Value) {
     }
     let base = format!("{}/install/kustomize", env!("CARGO_MANIFEST_DIR"));
     let built = s.cluster.kubectl(&["kustomize", &base], None).unwrap();
-    let known: Vec<&str> = built
-        .split("\n---\n")
-        .filter(|object| !object.contains("apiVersion: cert-manager.io/"))
-        .collect();
-    assert!(known.len() > 10, "{built}");
     let applied = s.cluster.kubectl(
         &[
             "apply",
@@ -223,7 +235,7 @@ fn all_are_accepted(s: &Scenario, chart: &str, provided: &Value) {
             "-f",
             "-",
         ],
-        Some(&known.join("\n---\n")),
+        Some(&built),
     );
     applied.unwrap_or_else(|error| panic!("the kustomize base is not accepted: {error}"));
 }
@@ -233,19 +245,7 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     let s = Scenario::alone("chart");
     s.node(GpuNode::h100("chart-n1").slots(8));
     let restored = Restored(&s);
-    s.cluster.with_vramgate(Vramgate::kill);
-    for (kind, name) in [
-        ("mutatingwebhookconfiguration", "vramgate"),
-        ("validatingwebhookconfiguration", "vramgate"),
-        ("clusterrole", "vramgate"),
-        ("clusterrolebinding", "vramgate"),
-    ] {
-        s.kubectl(&["delete", kind, name], None);
-    }
-    s.kubectl(
-        &["delete", "role,rolebinding", "vramgate", "--namespace", HOME],
-        None,
-    );
+    clear(&s);
 
     let authority = std::fs::read_to_string(s.cluster.directory.join("certs/ca.crt")).unwrap();
     let port = s.cluster.with_vramgate(|vramgate| vramgate.port());
@@ -312,13 +312,13 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     );
 
     // `helm test`.
-    let mut test = start(helm(&s, &["test", "vramgate"]));
-    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-test", &mut test);
+    let mut asking = start(helm(&s, &["test", "vramgate"]));
+    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-test", &mut asking);
     assert!(
         text.contains("the API server asks vramgate") && text.contains("VG"),
         "{text}"
     );
-    ended(test);
+    ended(asking);
 
     // An upgrade, by which the webhook is asked in fewer namespaces.
     by_url["webhook"]["exemptNamespaces"] = json!(["kube-system", "chart"]);
@@ -338,16 +338,21 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     ended(removal);
     nothing_is_left(&s);
 
-    // The same with the replicas in the cluster; kwok plays their kubelet. They have no registrations, since nobody answers.
+    replicas_are_ended_first(&s, &chart, inside);
+    drop(restored);
+}
+
+/// The removal of replicas in the cluster; kwok plays their kubelet. They have no registrations, since nobody answers.
+fn replicas_are_ended_first(s: &Scenario, chart: &str, mut inside: Value) {
     inside["registrations"] = json!({"enabled": false});
     inside["replicas"] = 3.into();
-    let file = values(&s, "chart-inside.json", &inside);
+    let file = values(s, "chart-inside.json", &inside);
     run(helm(
-        &s,
+        s,
         &[
             "install",
             "vramgate",
-            &chart,
+            chart,
             "--values",
             &file,
             "--take-ownership",
@@ -363,8 +368,8 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
             &json!({"status": {"capacity": {"vramgate.io/gpu-ppm": "900000"}}}),
         )
         .admitted("a number on a node");
-    let mut removal = start(helm(&s, &["uninstall", "vramgate"]));
-    let text = in_place_of(&s, "app.kubernetes.io/name=vramgate-uninstall", &mut removal);
+    let mut removal = start(helm(s, &["uninstall", "vramgate"]));
+    let text = in_place_of(s, "app.kubernetes.io/name=vramgate-uninstall", &mut removal);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "0 registrations deleted", "{text}");
     assert_eq!(
@@ -373,8 +378,7 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     );
     assert!(text.contains("chart-n1: vramgate.io/gpu-ppm removed"), "{text}");
     ended(removal);
-    nothing_is_left(&s);
-    drop(restored);
+    nothing_is_left(s);
 }
 
 fn nothing_is_left(s: &Scenario) {

@@ -17,14 +17,13 @@ use crate::process::Running;
 use crate::vramgate::Vramgate;
 
 /// Programs that `tests/controlplane/build` makes.
-const PROGRAMS: [&str; 7] = [
+const PROGRAMS: [&str; 6] = [
     "etcd",
     "kube-apiserver",
     "kube-controller-manager",
     "kube-scheduler",
     "kubectl",
     "kwok",
-    "helm",
 ];
 
 /// The namespace of vramgate.
@@ -439,7 +438,12 @@ impl Cluster {
 
     /// Where one of the programs that `tests/controlplane/build` makes stands.
     pub fn program(&self, name: &str) -> PathBuf {
-        self.programs.join(name)
+        let path = self.programs.join(name);
+        assert!(
+            path.is_file(),
+            "missing {name}: run tests/controlplane/build {name} first"
+        );
+        path
     }
 
     /// Gives the user of `vramgate serve` the documented rights, again.

@@ -35,6 +35,7 @@ mod mig;
 mod mutation;
 mod operations;
 mod outage;
+mod own_ca;
 mod placement;
 mod process;
 mod races;

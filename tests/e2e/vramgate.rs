@@ -141,6 +141,15 @@ impl Vramgate {
 
     /// Starts `vramgate serve` and waits for nothing.
     pub fn launch(&mut self, kubeconfig: &Path, options: &[&str]) {
+        let at = |path: &str| self.directory.join(path).display().to_string();
+        let (cert, key) = (at("certs/tls.crt"), at("certs/tls.key"));
+        let mut all = vec!["--tls-cert", &cert, "--tls-key", &key];
+        all.extend(options);
+        self.launch_without_certificate(kubeconfig, &all);
+    }
+
+    /// The same without the certificate that `vramgate certs` made.
+    pub fn launch_without_certificate(&mut self, kubeconfig: &Path, options: &[&str]) {
         assert!(self.running.is_none(), "vramgate runs already");
         let mut command = self.command(&[
             "serve",
@@ -149,13 +158,7 @@ impl Vramgate {
             "--status-listen",
             &format!("127.0.0.1:{}", self.status_port),
         ]);
-        for (option, path) in [
-            ("--policy-dir", "policies"),
-            ("--tls-cert", "certs/tls.crt"),
-            ("--tls-key", "certs/tls.key"),
-        ] {
-            command.arg(option).arg(self.directory.join(path));
-        }
+        command.arg("--policy-dir").arg(self.directory.join("policies"));
         command.arg("--kubeconfig").arg(kubeconfig).args(options);
         let log = std::env::var("VRAMGATE_LOG").unwrap_or_else(|_| "info".to_owned());
         command.env("VRAMGATE_LOG", log).env("RUST_BACKTRACE", "1");

@@ -53,7 +53,12 @@ capabilities: {drop: [ALL]}
 {{- $maps := list "gpu-operator/default-mig-parted-config" -}}
 {{- $plugin := list -}}
 {{- $privileged := false -}}
+{{- $names := list -}}
 {{- range $policy := .Values.policies -}}
+  {{- if has $policy.metadata.name $names -}}
+    {{- fail (printf "policies: two are named %q: names are unique" $policy.metadata.name) -}}
+  {{- end -}}
+  {{- $names = append $names $policy.metadata.name -}}
   {{- $spec := $policy.spec | default dict -}}
   {{- $access := $spec.access | default dict -}}
   {{- $classes = concat $classes ($access.runtimeClasses | default list) -}}

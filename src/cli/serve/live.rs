@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::cli::args::{Ledger as LedgerKind, Serve};
 use crate::cli::{Failure, policies};
-use crate::cluster::{self, Cluster, Reader, Timing};
+use crate::cluster::{self, Cluster, Freshness, Reader, Timing};
 use crate::configuration::ConfigMap;
 use crate::demand::access::may_reach;
 use crate::demand::other_systems::speaks;
@@ -23,6 +23,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
+use super::own_ca::{CERTIFIED, Keeper, Tools};
 use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
 use super::replicas::Replicas;
@@ -60,11 +61,14 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         timing,
     );
     let metrics = Arc::new(Metrics::new());
+    let keeper = Keeper::of(&args.own_ca)?;
+    let for_keeper = client.clone();
     let replicas = match args.ledger.unwrap_or(LedgerKind::Cluster) {
         LedgerKind::Memory => Replicas::alone(),
         LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
     };
     let leadership = replicas.leadership();
+    let leads = leadership.clone();
     let cluster = cluster.led_by(leadership.clone());
     metrics.gauge(
         "leader",
@@ -72,7 +76,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         move || Some(f64::from(u8::from(leadership.is_leader()))),
     );
     metrics.with_registry(|registry| cluster.metrics().register(registry, cluster.freshness()));
-    let readiness = Readiness::awaiting(&[SYNCED]);
+    let readiness = Readiness::awaiting(if keeper.is_some() {
+        &[SYNCED, CERTIFIED]
+    } else {
+        &[SYNCED]
+    });
+    let certificates = Arc::new(super::certificates(args)?);
     let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
     let decider = LedgerDecider::new(Arc::clone(&ledger), clock);
     let decider = Arc::new(match replicas.recorder() {
@@ -85,7 +94,17 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         None => decider,
     });
     let backend = Backend::new(decider, look_ups);
-    let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
+    let served = Arc::clone(&certificates);
+    let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger, served).await?;
+    if let Some(keeper) = keeper {
+        tokio::spawn(keeper.run(Tools {
+            client: for_keeper,
+            certificates,
+            readiness: readiness.clone(),
+            leadership: leads,
+            ledger: Arc::clone(&ledger),
+        }));
+    }
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
         let refresh = cluster.refresh();
         let reload = Reload {
@@ -105,22 +124,24 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         move || in_force(&ledger)
     };
     tokio::spawn(plugin.keep_asking(cluster.look_ups(), policies, cluster.refresh_nodes()));
-    let freshness = cluster.freshness();
-    tokio::spawn(async move {
-        let ready = freshness.ready();
-        tokio::pin!(ready);
-        while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
-            readiness.unmet(SYNCED, freshness.reasons().join("; "));
-        }
-        readiness.met(SYNCED);
-        tracing::info!("the cluster's nodes, namespaces and pods are read: ready");
-    });
+    tokio::spawn(tell_when_read(cluster.freshness(), readiness));
     let ended = tokio::select! {
         () = bound.run(crate::server::termination()) => Ok(()),
         stopped = cluster.run() => Err(Failure::new(stopped.to_string())),
     };
     replicas.leave().await;
     ended
+}
+
+/// Has `/readyz` say what is not read yet, until everything is.
+async fn tell_when_read(freshness: Arc<Freshness>, readiness: Readiness) {
+    let ready = freshness.ready();
+    tokio::pin!(ready);
+    while tokio::time::timeout(TOLD_EVERY, ready.as_mut()).await.is_err() {
+        readiness.unmet(SYNCED, freshness.reasons().join("; "));
+    }
+    readiness.met(SYNCED);
+    tracing::info!("the cluster's nodes, namespaces and pods are read");
 }
 
 /// Reads nodes and pods by the policies in force.
@@ -135,7 +156,7 @@ impl PolicyReader {
     }
 }
 
-fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
+pub(super) fn in_force(ledger: &Mutex<Ledger>) -> Arc<PolicySet> {
     Arc::clone(locked(ledger).policies())
 }
 

@@ -20,6 +20,7 @@ mod input;
 mod mig;
 mod model;
 mod output;
+mod plan;
 mod policies;
 mod serve;
 mod state;
@@ -85,6 +86,7 @@ pub fn run() -> ExitCode {
         args::Command::Explain(args) => explain::run(&args).map(|()| Outcome::Passed),
         args::Command::Fit(args) => fit::run(&args),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
+        args::Command::Plan(args) => plan::run(&args),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),

@@ -27,6 +27,7 @@ mod made;
 mod mutation;
 mod pod;
 mod preemption;
+pub(crate) mod relief;
 mod survey;
 mod unmodelled;
 mod unrecorded;

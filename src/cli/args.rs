@@ -32,6 +32,9 @@ pub(super) enum Command {
     Advise(Advise),
     /// Show the devices of a cluster, who shares them and what is promised
     Top(Top),
+    /// Plan what to change in a cluster whose devices are above their budget already. Exit 0 that is enough, 1 something
+    /// stays above, 2 unusable input
+    Plan(super::plan::Arguments),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
     Certs(Certs),
     /// Read a model's own files, and print an entry for spec.models of a policy

@@ -173,11 +173,11 @@ fn field_matches(wanted: &Requirement, node: &GpuNode) -> bool {
         }
 }
 
-fn is_of_condition(taint: &Taint) -> bool {
+pub(crate) fn is_of_condition(taint: &Taint) -> bool {
     OF_CONDITIONS.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 
-fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
+pub(crate) fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
     spec.tolerations
         .iter()
         .any(|toleration| tolerates(toleration, &taint.key, &taint.value, &taint.effect))

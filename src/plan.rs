@@ -30,6 +30,12 @@ use owners::{Owner, Owners};
 const STEP_PPM: u64 = 1_000;
 /// A smaller part of a device is no use to any engine.
 const LEAST_USEFUL: Share = Share::from_ppm(20_000);
+/// Pods of an object that is sent elsewhere: to move more is no small change.
+const MOST_MOVED: usize = 64;
+/// Pods that are put into the ledger in all, so that a plan for a cluster of any size ends in a minute.
+const MOST_PUT: usize = 1_000_000;
+/// Why devices are left after that.
+const ENDED: &str = "the plan has grown too large: make these changes, and plan again";
 /// Holders of one device that are told where nothing helps.
 const MOST_NAMED: usize = 3;
 
@@ -118,6 +124,8 @@ pub fn plan(snapshot: &Snapshot, ledger: Ledger, allowed: Allowed) -> Plan {
         lowered: BTreeMap::new(),
         moved: BTreeMap::new(),
         order: Vec::new(),
+        demands: BTreeMap::new(),
+        puts: 0,
     };
     let mut reasons: BTreeMap<Device, String> = BTreeMap::new();
     for device in &above {
@@ -159,6 +167,10 @@ struct Course<'s> {
     /// Where an owner goes.
     moved: BTreeMap<usize, Moved>,
     order: Vec<usize>,
+    /// What pods take as they are written, by UID, of those that were looked at.
+    demands: BTreeMap<String, Arc<Demand>>,
+    /// Pods that were put into the ledger.
+    puts: usize,
 }
 
 /// An owner on the device that is being relieved.
@@ -186,6 +198,9 @@ impl Course<'_> {
             let Some(view) = self.view(device).filter(DeviceView::is_over) else {
                 return Ok(());
             };
+            if self.puts > MOST_PUT {
+                return Err(ENDED.to_owned());
+            }
             let owners = self.owners_on(&view);
             if self.allowed.placement && self.move_one(device, &owners, true) {
                 return Ok(());
@@ -335,7 +350,8 @@ impl Course<'_> {
     fn put(&mut self, pods: &[Arc<Workload>], fraction: Option<u32>) {
         for pod in pods {
             let Some(demand) = self.demand_of(pod) else { continue };
-            let changed = match fraction.and_then(|fraction| at(fraction)) {
+            self.puts = self.puts.saturating_add(1);
+            let changed = match fraction.and_then(at) {
                 Some(most) => relief::lowered_demand(&demand, &most),
                 None => demand,
             };
@@ -343,10 +359,14 @@ impl Course<'_> {
         }
     }
 
-    fn demand_of(&self, pod: &Workload) -> Option<Arc<Demand>> {
+    fn demand_of(&mut self, pod: &Workload) -> Option<Arc<Demand>> {
+        if let Some(known) = self.demands.get(&pod.uid) {
+            return Some(known.clone());
+        }
         let prepared = self.read(pod.clone());
-        let demand = relief::demands(&prepared).first().map(|demand| Arc::clone(demand));
-        demand
+        let demand = Arc::clone(relief::demands(&prepared).first()?);
+        self.demands.insert(pod.uid.clone(), demand.clone());
+        Some(demand)
     }
 
     fn lower(&mut self, at: usize, fraction: u32) {
@@ -373,7 +393,7 @@ impl Course<'_> {
             }
             let Some(owner) = self.owners.get(at) else { continue };
             // Where it may stand is decided by its node, by its own name, or it is going already.
-            if owner.workload.deleting || owner.has_claims() {
+            if owner.workload.deleting || owner.has_claims() || owner.pods.len() > MOST_MOVED {
                 continue;
             }
             let mut prepared = self.prepared(owner);

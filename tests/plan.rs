@@ -305,6 +305,8 @@ fn every_plan_holds() {
         let nodes = 1 + dice.below(4);
         let mut objects = Vec::new();
         let names: Vec<String> = (0..nodes).map(|index| format!("n{index}")).collect();
+        // The kubelet gives no slot twice.
+        let mut free: Vec<u32> = Vec::new();
         for name in &names {
             let (product, memory) = if dice.below(2) == 0 {
                 ("NVIDIA-H100-80GB-HBM3", H100)
@@ -312,12 +314,24 @@ fn every_plan_holds() {
                 ("NVIDIA-L40S", L40S)
             };
             let devices = 1 + u32::try_from(dice.below(2)).unwrap();
-            objects.push(gpu_node(name, product, memory, devices, 2 + u32::try_from(dice.below(4)).unwrap()));
+            let slots = 2 + u32::try_from(dice.below(4)).unwrap();
+            free.push(devices * slots);
+            objects.push(gpu_node(name, product, memory, devices, slots));
         }
         for index in 0..=dice.below(5) {
             let value = ["0.15", "0.30", "0.45", "0.60", "0.85"][dice.below(5)];
             let replicas = 1 + dice.below(3);
-            let stand: Vec<&str> = (0..replicas).map(|_| names[dice.below(nodes)].as_str()).collect();
+            let mut stand: Vec<&str> = Vec::new();
+            for _ in 0..replicas {
+                let node = dice.below(nodes);
+                if free[node] > 0 {
+                    free[node] -= 1;
+                    stand.push(&names[node]);
+                }
+            }
+            if stand.is_empty() {
+                continue;
+            }
             let container = match dice.below(8) {
                 0 => json!({"name": "server", "image": "example.com/own/server:1",
                     "resources": {"limits": {"nvidia.com/gpu": "1"}}}),

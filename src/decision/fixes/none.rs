@@ -2,11 +2,12 @@
 
 use super::{Changeable, fit};
 use crate::demand::{Amount, Part};
+use crate::engine::OptionEdit;
 use crate::finding::{Code, Finding, Number};
 use crate::units::Share;
 
-/// What would help without a change of the object.
-const OTHERWISE: &str = "it passes when a holder ends or asks for less, or with another such device";
+/// What would help without a change of the object, where others hold the device.
+const OTHERWISE: &str = "; it passes when a holder ends or asks for less, or with another such device";
 
 /// Codes of which the text would else leave open whether a change was looked for.
 const CODES: [Code; 10] = [
@@ -25,8 +26,9 @@ const CODES: [Code; 10] = [
 /// Says that nothing was found, and why; `None` where the finding says by itself what to do.
 pub(super) fn sentence(parts: &[Changeable<'_>], first: &Finding) -> Option<String> {
     if first.code == Code::Vg201 {
+        let otherwise = if first.holders.is_empty() { "" } else { OTHERWISE };
         return Some(format!(
-            "no change of this object alone was found that passes: {}; {OTHERWISE}",
+            "no change of this object alone was found that passes: {}{otherwise}",
             about_amounts(parts, first)
         ));
     }
@@ -54,6 +56,9 @@ fn about_amounts(parts: &[Changeable<'_>], first: &Finding) -> String {
     if fractions.iter().any(|part| part.edit.is_none()) {
         return "a fraction of it stands in no field of this object, so it has to be lowered where it stands".to_owned();
     }
+    if parts.iter().any(|part| stand_in_one_text(part)) {
+        return "several engines stand in one text of the object, whose fractions have to be lowered by hand".to_owned();
+    }
     let least = parts
         .iter()
         .map(|part| fit::least_fraction(part.demand, part.survey))
@@ -69,4 +74,15 @@ fn about_amounts(parts: &[Changeable<'_>], first: &Finding) -> String {
         return "no one fraction was found that fits when each of its engines has it".to_owned();
     }
     "no smaller fraction was found that passes".to_owned()
+}
+
+/// Whether two engines of a container have their fractions in one text: what is proposed is one edit of a text.
+fn stand_in_one_text(part: &Changeable<'_>) -> bool {
+    part.demand.claims.iter().any(|claim| {
+        let edits: Vec<&OptionEdit> = claim.parts.iter().filter_map(|part| part.edit.as_ref()).collect();
+        edits.iter().enumerate().any(|(index, edit)| {
+            let mut before = edits.iter().take(index);
+            before.any(|other| other.pointer == edit.pointer && other != edit)
+        })
+    })
 }

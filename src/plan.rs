@@ -12,16 +12,15 @@ use std::sync::Arc;
 use json_patch::PatchOperation;
 
 use crate::decision::relief::{self, Moved};
-use crate::decision::{Operation, Prepared, Question, Verdict, judge, prepare};
-use crate::demand::{Amount, Demand};
-use crate::finding::Severity;
+use crate::decision::{Operation, Prepared, Question, prepare};
+use crate::demand::Demand;
 use crate::ledger::Ledger;
 use crate::ledger::devices::DeviceView;
-use crate::message;
 use crate::snapshot::Snapshot;
 use crate::units::{Fraction, Share};
 use crate::workload::{ObjectRef, Workload, WorkloadKind};
 
+mod conclusion;
 mod owners;
 
 use owners::{Owner, Owners};
@@ -137,12 +136,14 @@ pub fn plan(snapshot: &Snapshot, ledger: Ledger, allowed: Allowed) -> Plan {
             reasons.insert(key, why);
         }
     }
-    course.conclude(above, reasons)
+    course.conclude(above, &reasons)
 }
 
 fn is_of_slots(ledger: &Ledger, view: &DeviceView) -> bool {
     let views = ledger.devices_of(&view.node);
-    views.iter().any(|other| other.resource == view.resource && other.is_over())
+    views
+        .iter()
+        .any(|other| other.resource == view.resource && other.is_over())
 }
 
 impl Above {
@@ -242,9 +243,7 @@ impl Course<'_> {
         let policies = self.ledger.policies();
         let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
         let labels = &workload.pod.metadata.labels;
-        let may_read = policies
-            .for_pod(&namespace_labels, labels, None)
-            .read_config_maps;
+        let may_read = policies.for_pod(&namespace_labels, labels, None).read_config_maps;
         let question = Question {
             operation: Operation::Create,
             workload,
@@ -282,14 +281,19 @@ impl Course<'_> {
             let Some(fraction) = self.largest(device, &there, candidate.least, candidate.most) else {
                 continue;
             };
-            let pods = self.owners.get(candidate.owner).map_or(0, |owner| owner.pods.len());
+            let pods = self
+                .owners
+                .get(candidate.owner)
+                .map_or(0, |owner| owner.pods.len());
             let step = u64::from(candidate.most + 1 - fraction);
             let loss = step.saturating_mul(u64::try_from(pods).unwrap_or(u64::MAX));
             if best.is_none_or(|(least, _, _)| loss < least) {
                 best = Some((loss, candidate.owner, fraction));
             }
         }
-        let Some((_, owner, fraction)) = best else { return false };
+        let Some((_, owner, fraction)) = best else {
+            return false;
+        };
         self.lower(owner, fraction);
         true
     }
@@ -349,7 +353,9 @@ impl Course<'_> {
 
     fn put(&mut self, pods: &[Arc<Workload>], fraction: Option<u32>) {
         for pod in pods {
-            let Some(demand) = self.demand_of(pod) else { continue };
+            let Some(demand) = self.demand_of(pod) else {
+                continue;
+            };
             self.puts = self.puts.saturating_add(1);
             let changed = match fraction.and_then(at) {
                 Some(most) => relief::lowered_demand(&demand, &most),
@@ -391,7 +397,9 @@ impl Course<'_> {
             if self.moved.contains_key(&at) || self.lowered.contains_key(&at) {
                 continue;
             }
-            let Some(owner) = self.owners.get(at) else { continue };
+            let Some(owner) = self.owners.get(at) else {
+                continue;
+            };
             // Where it may stand is decided by its node, by its own name, or it is going already.
             if owner.workload.deleting || owner.has_claims() || owner.pods.len() > MOST_MOVED {
                 continue;
@@ -418,10 +426,9 @@ impl Course<'_> {
                 self.put(&pods, None);
                 continue;
             };
-            let nodes = moved
-                .places
-                .iter()
-                .flat_map(|(node, pods)| std::iter::repeat_n(node, usize::try_from(*pods).unwrap_or(usize::MAX)));
+            let nodes = moved.places.iter().flat_map(|(node, pods)| {
+                std::iter::repeat_n(node, usize::try_from(*pods).unwrap_or(usize::MAX))
+            });
             let there: Vec<Arc<Workload>> = pods
                 .iter()
                 .zip(nodes)
@@ -435,160 +442,6 @@ impl Course<'_> {
         }
         false
     }
-
-    /// Why a device stays above its budget.
-    fn why(&self, view: &DeviceView, owners: &[usize]) -> String {
-        let mut reasons: Vec<String> = Vec::new();
-        for at in owners {
-            let Some(owner) = self.owners.get(*at) else { continue };
-            let prepared = self.prepared(owner);
-            let object = &owner.workload.object;
-            let name = format!("{} {}/{}", object.kind, object.namespace, object.name);
-            let unknown = relief::demands(&prepared)
-                .into_iter()
-                .flat_map(|demand| &demand.claims)
-                .flat_map(|claim| &claim.parts)
-                .find_map(|part| match &part.amount {
-                    Amount::Unknown { why, .. } | Amount::Uncapped { why } => Some(why.clone()),
-                    Amount::OfTotal { .. } | Amount::Absolute(_) | Amount::Estimated { .. } => None,
-                });
-            reasons.push(match (unknown, relief::largest_fraction(&prepared)) {
-                _ if owner.workload.deleting => format!("{name} is being deleted and holds its memory until it is gone"),
-                (Some(why), _) => format!("{name}: {why}"),
-                (None, None) => format!("{name} has no fraction in a field that could be lowered"),
-                (None, Some(_)) => {
-                    let least = relief::least_fraction(&prepared, &self.ledger).max(LEAST_USEFUL);
-                    format!("{name} needs a fraction of at least {least}")
-                }
-            });
-        }
-        let known: BTreeSet<usize> = owners.iter().copied().collect();
-        if known.is_empty() {
-            return "no object of the snapshot is known to hold it".to_owned();
-        }
-        let more = reasons.len().saturating_sub(MOST_NAMED);
-        reasons.truncate(MOST_NAMED);
-        let mut text = reasons.join("; ");
-        if more > 0 {
-            text.push_str(&format!("; and {more} more"));
-        }
-        let elsewhere = if self.allowed.placement {
-            "; no other node has room for one of them as it is"
-        } else {
-            ""
-        };
-        format!(
-            "{text}{elsewhere} ({} of its budget {} are taken)",
-            view.bound_share, view.budget_share
-        )
-    }
-
-    /// The changes, each judged against the cluster with all of them.
-    fn conclude(mut self, above: Vec<Above>, reasons: BTreeMap<Device, String>) -> Plan {
-        let mut changes = Vec::new();
-        let mut refused: BTreeMap<Device, String> = BTreeMap::new();
-        for index in std::mem::take(&mut self.order) {
-            let Some((change, verdict)) = self.change(index) else {
-                continue;
-            };
-            if !verdict.admit {
-                let Some(owner) = self.owners.get(index) else { continue };
-                let errors = verdict.findings.iter();
-                let first = errors
-                    .filter(|finding| finding.severity == Severity::Error)
-                    .map(message::headline)
-                    .next()
-                    .unwrap_or_default();
-                let object = &owner.workload.object;
-                for pod in &owner.pods {
-                    let node: Arc<str> = Arc::from(pod.pod.spec.node_name.as_deref().unwrap_or_default());
-                    for device in above.iter().filter(|device| device.node == node) {
-                        refused.insert(
-                            (device.node.clone(), device.resource.clone()),
-                            format!("{} {}/{} would be refused: {first}", object.kind, object.namespace, object.name),
-                        );
-                    }
-                }
-                continue;
-            }
-            changes.push(change);
-        }
-        let mut remaining: Vec<Remaining> = self
-            .ledger
-            .over_budget()
-            .iter()
-            .map(|view| {
-                let key = (view.node.clone(), view.resource.clone());
-                let why = reasons.get(&key).or_else(|| refused.get(&key)).cloned();
-                Remaining {
-                    device: Above::of(view),
-                    why: why.unwrap_or_else(|| "another change brought it above".to_owned()),
-                }
-            })
-            .collect();
-        for device in &above {
-            let key = (device.node.clone(), device.resource.clone());
-            let is_told = remaining
-                .iter()
-                .any(|left| left.device.node == key.0 && left.device.resource == key.1);
-            if let (Some(why), false) = (refused.get(&key), is_told) {
-                remaining.push(Remaining {
-                    device: device.clone(),
-                    why: why.clone(),
-                });
-            }
-        }
-        Plan {
-            above,
-            changes,
-            remaining,
-        }
-    }
-
-    /// The change of one owner with the verdict on it.
-    fn change(&mut self, index: usize) -> Option<(Change, Verdict)> {
-        let owner = self.owners.get(index)?;
-        let (prepared, title, mut patch) = if let Some(moved) = self.moved.get(&index) {
-            (moved.prepared.clone(), moved.fix.title.clone(), moved.fix.patch.clone())
-        } else {
-            let fraction = at(*self.lowered.get(&index)?)?;
-            let submitted = if owner.workload.kind == WorkloadKind::Pod {
-                self.read(unbound(owner.workload))
-            } else {
-                self.prepared(owner)
-            };
-            let now = relief::largest_fraction(&submitted)?;
-            let lowered = relief::lowered(&submitted, &fraction)?;
-            let title = format!("lower its memory fraction from {now} to {}", fraction.text());
-            (lowered.prepared, title, lowered.patch)
-        };
-        let anew = owner.workload.kind == WorkloadKind::Pod;
-        if anew && owner.workload.pod.spec.node_name.is_some() {
-            patch.extend(removal("/spec/nodeName"));
-        }
-        let change = Change {
-            object: owner.workload.object.clone(),
-            kind: owner.workload.kind,
-            title,
-            pods: owner.pods.len(),
-            anew,
-            made_by: owner.made_by.clone(),
-            patch,
-        };
-        // Its own pods are replaced by those that are judged.
-        let pods = owner.pods.clone();
-        for pod in &pods {
-            self.ledger.remove_pod(&pod.uid);
-        }
-        let verdict = judge(&prepared, &self.ledger);
-        let fraction = self.lowered.get(&index).copied();
-        self.put(&pods, fraction);
-        Some((change, verdict))
-    }
-}
-
-fn removal(path: &str) -> Option<PatchOperation> {
-    serde_json::from_value(serde_json::json!({"op": "remove", "path": path})).ok()
 }
 
 /// The pod as it would be made anew.

@@ -109,9 +109,10 @@ fn applied(objects: &[Value], plan: &Plan, stay: bool) -> Vec<Value> {
         }
         let name = owner["metadata"]["name"].as_str().unwrap().to_owned();
         let spec = owner["spec"]["template"]["spec"].clone();
-        for pod in objects.iter_mut().filter(|object| {
-            object["kind"] == "Pod" && object["metadata"]["labels"]["app"] == *name.as_str()
-        }) {
+        for pod in objects
+            .iter_mut()
+            .filter(|object| object["kind"] == "Pod" && object["metadata"]["labels"]["app"] == *name.as_str())
+        {
             let node = pod["spec"]["nodeName"].clone();
             pod["spec"] = spec.clone();
             pod["status"] = json!({});
@@ -130,7 +131,11 @@ fn holds(objects: &[Value], plan: &Plan) {
     // The pods of changed objects have to find places; everybody else stays.
     let read = snapshot(&after);
     let cluster = ledger(&read);
-    let left: Vec<_> = plan.remaining.iter().map(|left| (&left.device.node, &left.device.resource)).collect();
+    let left: Vec<_> = plan
+        .remaining
+        .iter()
+        .map(|left| (&left.device.node, &left.device.resource))
+        .collect();
     for view in cluster.over_budget() {
         assert!(
             left.contains(&(&view.node, &view.resource)),
@@ -258,7 +263,10 @@ fn a_pod_is_made_anew_and_an_owner_that_is_not_there_is_named() {
     let mut others = deployed("chat", &fraction("0.40"), &["a"]);
     objects.push(others.remove(1));
     let plan = planned(&objects, ANY);
-    assert_eq!(titles(&plan), ["Pod bare: lower its memory fraction from 0.70 to 0.500"]);
+    assert_eq!(
+        titles(&plan),
+        ["Pod bare: lower its memory fraction from 0.70 to 0.500"]
+    );
     assert!(plan.changes[0].anew && plan.changes[0].made_by.is_none());
     holds(&objects, &plan);
     let mut objects = vec![gpu_node("a", "NVIDIA-H100-80GB-HBM3", H100, 1, 4)];
@@ -283,6 +291,62 @@ fn what_nothing_helps_is_told_with_its_reason() {
     for left in &plan.remaining {
         assert!(left.why.contains("Deployment team-a/"), "{}", left.why);
     }
+}
+
+/// Runs the command on a cluster: its exit code and what it prints.
+fn command(objects: &[Value], arguments: &[&str]) -> (Option<i32>, String) {
+    static COUNT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+    let number = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let file = std::env::temp_dir().join(format!("vramgate-plan-{}-{number}.json", std::process::id()));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": objects});
+    std::fs::write(&file, list.to_string()).unwrap();
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_vramgate"))
+        .args(["plan", "--cluster-state"])
+        .arg(&file)
+        .args(arguments)
+        .output()
+        .unwrap();
+    std::fs::remove_file(&file).unwrap();
+    (output.status.code(), String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn the_command_prints_what_to_run_and_the_page_shows_it() {
+    let mut objects = vec![gpu_node("gpu-1", "NVIDIA-H100-80GB-HBM3", H100, 1, 4)];
+    objects.extend(deployed("large", &fraction("0.40"), &["gpu-1"]));
+    objects.extend(deployed("small", &fraction("0.30"), &["gpu-1", "gpu-1"]));
+    let (code, text) = command(&objects, &[]);
+    assert_eq!(code, Some(0), "{text}");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/plan.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains(&text), "docs/plan.md lacks\n{text}");
+    let (code, lines) = command(&objects, &["-o", "patch"]);
+    let line = text.lines().find(|line| line.contains("kubectl")).unwrap().trim();
+    assert_eq!(code, Some(0));
+    assert!(lines.lines().any(|other| other == line), "{lines}");
+    let (code, document) = command(&objects, &["-o", "json"]);
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(code, Some(0));
+    assert_eq!(document["kind"], "Plan");
+    assert_eq!(document["changes"][0]["object"]["name"], "large");
+    assert_eq!(document["changes"][0]["patch"][0]["value"], "0.300");
+    assert_eq!(document["remaining"], json!([]));
+    // Nothing is planned of a pod that only another node could help, and there is none.
+    let (code, text) = command(&objects, &["--only", "placement"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(
+        text.contains("Still above budget:") && text.contains("no other node has room"),
+        "{text}"
+    );
+    objects.truncate(1);
+    let (code, text) = command(&objects, &[]);
+    assert_eq!(
+        (code, text.as_str()),
+        (
+            Some(0),
+            "No device is above its budget; nothing is to be changed.\n"
+        )
+    );
 }
 
 /// A small generator of numbers that are the same on every run.

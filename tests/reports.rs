@@ -37,14 +37,21 @@ fn on_gpu(image: &str, words: &str) -> Value {
 /// Everything that is said of an object.
 fn told(verdict: &Verdict) -> String {
     let word = if verdict.admit { "admit" } else { "deny" };
-    let promised: String = verdict.placement.iter().map(|row| {
-        format!(
-            "on {} {}: {} of {}, {} of {}\n",
-            row.node,
-            row.device.as_deref().unwrap_or("(one of its devices)"),
-            row.promised, row.budget, row.promised_fraction, row.budget_fraction,
-        )
-    }).collect();
+    let promised: String = verdict
+        .placement
+        .iter()
+        .map(|row| {
+            format!(
+                "on {} {}: {} of {}, {} of {}\n",
+                row.node,
+                row.device.as_deref().unwrap_or("(one of its devices)"),
+                row.promised,
+                row.budget,
+                row.promised_fraction,
+                row.budget_fraction,
+            )
+        })
+        .collect();
     format!("{word}\n{}{promised}", message::report(verdict, ""))
 }
 
@@ -66,10 +73,16 @@ fn a_second_engine_beside_one_of_three_quarters() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("a100", "NVIDIA-A100-SXM4-80GB", A100, 1, 2);
     let image = "vllm/vllm-openai:v0.6.4.post1";
-    let first = on_gpu(image, "--model Qwen/Qwen2.5-72B-Instruct-AWQ --gpu-memory-utilization 0.75 --max-model-len 8192");
+    let first = on_gpu(
+        image,
+        "--model Qwen/Qwen2.5-72B-Instruct-AWQ --gpu-memory-utilization 0.75 --max-model-len 8192",
+    );
     let verdict = cluster.create(&pod_of("large", json!([first])));
     println!("{}", told(&verdict));
-    let second = on_gpu(image, "--model Qwen/Qwen2.5-14B-Instruct-AWQ --gpu-memory-utilization 0.20 --max-model-len 4096");
+    let second = on_gpu(
+        image,
+        "--model Qwen/Qwen2.5-14B-Instruct-AWQ --gpu-memory-utilization 0.20 --max-model-len 4096",
+    );
     report("vllm-10533", &mut cluster, &pod_of("small", json!([second])));
 }
 
@@ -77,7 +90,10 @@ fn a_second_engine_beside_one_of_three_quarters() {
 fn a_release_that_counts_the_first_one_for_the_second() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("rtx", "NVIDIA-GeForce-RTX-4090", RTX_4090, 1, 2);
-    let quarter = on_gpu("vllm/vllm-openai:v0.8.4", "--model Qwen/Qwen2.5-1.5B-Instruct --gpu-memory-utilization 0.25 --max-model-len 2048 --max-num-seqs 16");
+    let quarter = on_gpu(
+        "vllm/vllm-openai:v0.8.4",
+        "--model Qwen/Qwen2.5-1.5B-Instruct --gpu-memory-utilization 0.25 --max-model-len 2048 --max-num-seqs 16",
+    );
     assert!(cluster.create(&pod_of("first", json!([quarter]))).admit);
     report("vllm-29481", &mut cluster, &pod_of("second", json!([quarter])));
 }
@@ -119,8 +135,13 @@ fn a_small_model_beside_one_over_four_devices() {
     report("vllm-15682", &mut cluster, &pod_of("both", json!([both])));
     let mut shared = Cluster::new();
     shared.gpu_node("a100x4", "NVIDIA-A100-SXM4-40GB", 40_960, 4, 2);
-    let large = container("large", "vllm/vllm-openai:v0.8.2",
-        "--model Qwen/Qwen2.5-32B-Instruct --tensor-parallel-size 4 --gpu-memory-utilization 0.9 --max-model-len 8192", "nvidia.com/gpu", 4);
+    let large = container(
+        "large",
+        "vllm/vllm-openai:v0.8.2",
+        "--model Qwen/Qwen2.5-32B-Instruct --tensor-parallel-size 4 --gpu-memory-utilization 0.9 --max-model-len 8192",
+        "nvidia.com/gpu",
+        4,
+    );
     report("vllm-15682-shared", &mut shared, &pod_of("large", json!([large])));
 }
 
@@ -128,7 +149,10 @@ fn a_small_model_beside_one_over_four_devices() {
 fn graphs_beside_nine_tenths() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("rtx", "NVIDIA-GeForce-RTX-4090", RTX_4090, 1, 1);
-    let server = on_gpu("vllm/vllm-openai:v0.5.4", "--model Qwen/Qwen2-7B-Instruct --gpu-memory-utilization 0.9 --max-model-len 8192");
+    let server = on_gpu(
+        "vllm/vllm-openai:v0.5.4",
+        "--model Qwen/Qwen2-7B-Instruct --gpu-memory-utilization 0.9 --max-model-len 8192",
+    );
     report("vllm-7553", &mut cluster, &pod_of("chat", json!([server])));
     let mut shared = Cluster::new();
     shared.gpu_node("rtx", "NVIDIA-GeForce-RTX-4090", RTX_4090, 1, 2);
@@ -141,15 +165,26 @@ fn half_a_gpu_that_renders_to_none() {
     cluster.gpu_node("l4", "NVIDIA-L4", 23_034, 1, 4);
     let words = "--model Qwen/Qwen2.5-1.5B-Instruct --gpu-memory-utilization 0.4 --max-model-len 4096 --max-num-seqs 64";
     let none = container("vllm", "vllm/vllm-openai:v0.20.0", words, "", 0);
-    report("production-stack-1047", &mut cluster, &deployment("chat", 2, &none));
-    report("production-stack-1047-with-a-slot", &mut cluster, &deployment("chat", 2, &on_gpu("vllm/vllm-openai:v0.20.0", words)));
+    report(
+        "production-stack-1047",
+        &mut cluster,
+        &deployment("chat", 2, &none),
+    );
+    report(
+        "production-stack-1047-with-a-slot",
+        &mut cluster,
+        &deployment("chat", 2, &on_gpu("vllm/vllm-openai:v0.20.0", words)),
+    );
 }
 
 #[test]
 fn four_ranks_on_one_device() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("h100", "NVIDIA-H100-80GB-HBM3", 81_559, 4, 1);
-    let server = on_gpu("vllm/vllm-openai:v0.6.3", "--model Qwen/Qwen2.5-32B-Instruct --tensor-parallel-size 4 --max-model-len 8192");
+    let server = on_gpu(
+        "vllm/vllm-openai:v0.6.3",
+        "--model Qwen/Qwen2.5-32B-Instruct --tensor-parallel-size 4 --max-model-len 8192",
+    );
     report("leapfrogai-1083", &mut cluster, &pod_of("chat", json!([server])));
 }
 
@@ -157,8 +192,15 @@ fn four_ranks_on_one_device() {
 fn the_default_fraction_under_mps() {
     let mut cluster = Cluster::new();
     cluster.node(&mps_node("a100", "NVIDIA-A100-SXM4-40GB", 40_960, 1, 2));
-    let server = on_gpu("vllm/vllm-openai:v0.9.1", "--model Qwen/Qwen2.5-1.5B-Instruct --max-model-len 4096");
-    report("production-stack-504", &mut cluster, &deployment("chat", 2, &server));
+    let server = on_gpu(
+        "vllm/vllm-openai:v0.9.1",
+        "--model Qwen/Qwen2.5-1.5B-Instruct --max-model-len 4096",
+    );
+    report(
+        "production-stack-504",
+        &mut cluster,
+        &deployment("chat", 2, &server),
+    );
 }
 
 #[test]
@@ -170,15 +212,26 @@ fn two_processes_under_one_limit() {
         "name": "servers", "image": "vllm/vllm-openai:v0.9.1", "command": ["bash", "-c", script],
         "resources": {"limits": {"nvidia.com/gpu": "1"}},
     });
-    report("k8s-device-plugin-720", &mut cluster, &pod_of("both", json!([both])));
+    report(
+        "k8s-device-plugin-720",
+        &mut cluster,
+        &pod_of("both", json!([both])),
+    );
 }
 
 #[test]
 fn unequal_parts_under_mps() {
     let mut cluster = Cluster::new();
     cluster.node(&mps_node("a100", "NVIDIA-A100-SXM4-80GB", 81_920, 1, 2));
-    let server = on_gpu("vllm/vllm-openai:v0.20.0", "--model Qwen/Qwen2.5-7B-Instruct --gpu-memory-utilization 0.6 --max-model-len 8192");
-    report("k8s-device-plugin-1119", &mut cluster, &pod_of("large", json!([server])));
+    let server = on_gpu(
+        "vllm/vllm-openai:v0.20.0",
+        "--model Qwen/Qwen2.5-7B-Instruct --gpu-memory-utilization 0.6 --max-model-len 8192",
+    );
+    report(
+        "k8s-device-plugin-1119",
+        &mut cluster,
+        &pod_of("large", json!([server])),
+    );
 }
 
 #[test]
@@ -190,8 +243,18 @@ fn shares_that_nothing_enforces() {
     }
     cluster.node(&node);
     for (name, amount) in [("small", 1_024), ("large", 5_000)] {
-        let server = container("server", "vllm/vllm-openai:v0.6.3", "--model Qwen/Qwen2.5-0.5B-Instruct --max-model-len 2048", "aliyun.com/gpu-mem", amount);
-        report(&format!("gpushare-76-{name}"), &mut cluster, &pod_of(name, json!([server])));
+        let server = container(
+            "server",
+            "vllm/vllm-openai:v0.6.3",
+            "--model Qwen/Qwen2.5-0.5B-Instruct --max-model-len 2048",
+            "aliyun.com/gpu-mem",
+            amount,
+        );
+        report(
+            &format!("gpushare-76-{name}"),
+            &mut cluster,
+            &pod_of(name, json!([server])),
+        );
     }
 }
 
@@ -199,7 +262,13 @@ fn shares_that_nothing_enforces() {
 fn a_fraction_for_the_parent_of_a_slice() {
     let mut cluster = Cluster::new();
     cluster.node(&kit::mig_node("h100", &[("1g.10gb", 9_984, 7)]));
-    let server = container("server", "vllm/vllm-openai:v0.20.0", "--model microsoft/Phi-4-mini-instruct --gpu-memory-utilization 0.84 --max-model-len 8192", "nvidia.com/mig-1g.10gb", 1);
+    let server = container(
+        "server",
+        "vllm/vllm-openai:v0.20.0",
+        "--model microsoft/Phi-4-mini-instruct --gpu-memory-utilization 0.84 --max-model-len 8192",
+        "nvidia.com/mig-1g.10gb",
+        1,
+    );
     report("kaito-mig", &mut cluster, &pod_of("phi", json!([server])));
 }
 
@@ -216,7 +285,10 @@ fn many_requests_at_once_on_a_slice() {
 fn a_fraction_of_the_whole_with_the_others_inside() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("a100", "NVIDIA-A100-SXM4-80GB", 81_920, 1, 2);
-    let server = on_gpu("ghcr.io/huggingface/text-generation-inference:1.1.1", "--model-id mistralai/Mistral-7B-Instruct-v0.1 --cuda-memory-fraction 0.5");
+    let server = on_gpu(
+        "ghcr.io/huggingface/text-generation-inference:1.1.1",
+        "--model-id mistralai/Mistral-7B-Instruct-v0.1 --cuda-memory-fraction 0.5",
+    );
     let verdict = cluster.create(&pod_of("first", json!([server])));
     println!("{}", told(&verdict));
     report("tgi-1245", &mut cluster, &pod_of("second", json!([server])));
@@ -226,15 +298,25 @@ fn a_fraction_of_the_whole_with_the_others_inside() {
 fn two_instances_of_a_backend() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("a100", "NVIDIA-A100-SXM4-80GB", 81_920, 1, 2);
-    let model = json!({"model": "google/gemma-2b", "gpu_memory_utilization": 0.47, "max_model_len": 2048}).to_string();
+    let model = json!({"model": "google/gemma-2b", "gpu_memory_utilization": 0.47, "max_model_len": 2048})
+        .to_string();
     cluster.maps.0.insert(
         ("team-a".to_owned(), "repository".to_owned()),
         BTreeMap::from([
-            ("config".to_owned(), "backend: \"vllm\"\ninstance_group [\n  { count: 2, kind: KIND_MODEL }\n]\n".to_owned()),
+            (
+                "config".to_owned(),
+                "backend: \"vllm\"\ninstance_group [\n  { count: 2, kind: KIND_MODEL }\n]\n".to_owned(),
+            ),
             ("options".to_owned(), model),
         ]),
     );
-    let mut server = container("triton", "nvcr.io/nvidia/tritonserver:24.07-vllm-python-py3", "tritonserver --model-repository=/models", "nvidia.com/gpu", 1);
+    let mut server = container(
+        "triton",
+        "nvcr.io/nvidia/tritonserver:24.07-vllm-python-py3",
+        "tritonserver --model-repository=/models",
+        "nvidia.com/gpu",
+        1,
+    );
     server["volumeMounts"] = json!([{"name": "models", "mountPath": "/models"}]);
     let mut pod = pod_of("gemma", json!([server]));
     pod["spec"]["volumes"] = json!([{"name": "models", "configMap": {"name": "repository", "items": [
@@ -246,7 +328,13 @@ fn two_instances_of_a_backend() {
 fn one_of_two_devices_used() {
     let mut cluster = Cluster::new();
     cluster.gpu_node("v100", "Tesla-V100-PCIE-16GB", 16_384, 2, 1);
-    let server = container("server", "vllm/vllm-openai:v0.6.3", "--model meta-llama/Llama-3.1-8B-Instruct --dtype float16 --tensor-parallel-size 1 --max-model-len 8192", "nvidia.com/gpu", 2);
+    let server = container(
+        "server",
+        "vllm/vllm-openai:v0.6.3",
+        "--model meta-llama/Llama-3.1-8B-Instruct --dtype float16 --tensor-parallel-size 1 --max-model-len 8192",
+        "nvidia.com/gpu",
+        2,
+    );
     report("kaito-866", &mut cluster, &pod_of("llama", json!([server])));
 }
 

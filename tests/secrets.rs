@@ -19,7 +19,11 @@ use vramgate::message;
 use vramgate::workload::Workload;
 
 /// In plain text and as the API has it.
-const MARKERS: [&str; 3] = ["hush-0.37-hush", "aHVzaC0wLjM3LWh1c2g", "--gpu-memory-utilization=0.37"];
+const MARKERS: [&str; 3] = [
+    "hush-0.37-hush",
+    "aHVzaC0wLjM3LWh1c2g",
+    "--gpu-memory-utilization=0.37",
+];
 
 fn secret() -> Value {
     json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hush", "namespace": "team-a"},
@@ -76,7 +80,10 @@ fn no_answer_holds_it() {
     cluster.gpu_node("a", "NVIDIA-H100-80GB-HBM3", H100, 1, 4);
     for object in objects() {
         let verdict = cluster.check(&object);
-        assert!(!verdict.findings.is_empty(), "there is something to tell of {object:#}");
+        assert!(
+            !verdict.findings.is_empty(),
+            "there is something to tell of {object:#}"
+        );
         let workload = Workload::read(&object).unwrap().unwrap();
         let answer = Answer::of("uid", &workload.object, &verdict).encode();
         silent("the answer", &String::from_utf8(answer).unwrap());
@@ -120,7 +127,14 @@ fn no_command_prints_it() {
     std::fs::write(folder.join("input.json"), list(input)).unwrap();
     for arguments in [
         &["check", "input.json", "--cluster-state", "cluster.json"][..],
-        &["check", "input.json", "--cluster-state", "cluster.json", "-o", "json"],
+        &[
+            "check",
+            "input.json",
+            "--cluster-state",
+            "cluster.json",
+            "-o",
+            "json",
+        ],
         &["explain", "input.json"],
         &["explain", "input.json", "-o", "json"],
         &["top", "--cluster-state", "cluster.json", "--holders"],

@@ -113,7 +113,11 @@ fn text(plan: &Plan, paint: Paint) -> String {
         let _ = writeln!(text, "    {}", clean(&command(change)));
     }
     if plan.remaining.is_empty() {
-        let _ = writeln!(text, "\n{}", paint.good("With these every device is within its budget."));
+        let _ = writeln!(
+            text,
+            "\n{}",
+            paint.good("With these every device is within its budget.")
+        );
     } else {
         let _ = writeln!(text, "\n{}", paint.bad("Still above budget:"));
         for left in &plan.remaining {
@@ -128,17 +132,27 @@ fn patches(plan: &Plan) -> String {
     let mut text = String::new();
     for change in &plan.changes {
         let object = &change.object;
-        let line = format!("# {} {}/{}: {}", object.kind, object.namespace, object.name, change.title);
+        let line = format!(
+            "# {} {}/{}: {}",
+            object.kind, object.namespace, object.name, change.title
+        );
         let _ = writeln!(text, "{}", clean(&line));
         if let Some(maker) = &change.made_by {
-            let _ = writeln!(text, "# {}", clean(&format!("made by {maker}: make the change there")));
+            let _ = writeln!(
+                text,
+                "# {}",
+                clean(&format!("made by {maker}: make the change there"))
+            );
             let _ = writeln!(text, "# {}", clean(&command(change)));
         } else {
             let _ = writeln!(text, "{}", clean(&command(change)));
         }
     }
     for left in &plan.remaining {
-        let line = format!("# still above budget: {} {}: {}", left.device.node, left.device.resource, left.why);
+        let line = format!(
+            "# still above budget: {} {}: {}",
+            left.device.node, left.device.resource, left.why
+        );
         let _ = writeln!(text, "{}", clean(&line));
     }
     text
@@ -161,7 +175,10 @@ fn command(change: &Change) -> String {
         (WorkloadKind::Custom(_), Some((group, _))) => format!("{kind}.{group}"),
         _ => kind,
     };
-    format!("kubectl patch {} {name} -n {namespace} --type=json -p {patch}", quoted(&kind))
+    format!(
+        "kubectl patch {} {name} -n {namespace} --type=json -p {patch}",
+        quoted(&kind)
+    )
 }
 
 /// A word of a shell, in quotes where it needs them.

@@ -76,7 +76,11 @@ impl Course {
         self.by_age.remove(&(bucket.since, key.0.clone(), code));
         let earned = now.saturating_duration_since(bucket.since).as_secs() / EARNED_EVERY.as_secs();
         if earned > 0 {
-            bucket.left = AT_ONCE.min(bucket.left.saturating_add(u32::try_from(earned).unwrap_or(AT_ONCE)));
+            bucket.left = AT_ONCE.min(
+                bucket
+                    .left
+                    .saturating_add(u32::try_from(earned).unwrap_or(AT_ONCE)),
+            );
             bucket.since = now;
         }
         let allowed = bucket.left > 0;
@@ -103,12 +107,7 @@ pub struct Denials {
 
 impl Denials {
     /// With the task that writes what is told.
-    pub(super) fn new(
-        client: Client,
-        look_ups: LookUps,
-        metrics: Metrics,
-        timing: Timing,
-    ) -> (Self, Writer) {
+    pub(super) fn new(client: Client, look_ups: LookUps, metrics: Metrics, timing: Timing) -> (Self, Writer) {
         let (queue, waiting) = mpsc::channel(WAITING);
         let writer = Writer {
             client,
@@ -176,7 +175,10 @@ impl Writer {
                 Err(_) => format!("no answer within {within:?}"),
             };
             self.metrics.denial_event("failed");
-            warn!(namespace = denied.namespace, "an Event on a denied pod's owner could not be written: {problem}");
+            warn!(
+                namespace = denied.namespace,
+                "an Event on a denied pod's owner could not be written: {problem}"
+            );
         }
         std::future::pending::<()>().await;
     }
@@ -264,11 +266,16 @@ mod tests {
     #[test]
     fn a_reason_is_told_a_few_times_and_then_seldom() {
         let (start, mut course) = (Instant::now(), Course::default());
-        let mut told = |after: u64, owner: &str, code| {
-            course.allows(start + Duration::from_secs(after), owner, code)
-        };
-        assert_eq!([0, 1, 2, 3, 4].map(|at| told(at, "a", Code::Vg201)), [true, true, true, false, false]);
-        assert!(told(4, "a", Code::Vg207) && told(4, "b", Code::Vg201), "others are told");
+        let mut told =
+            |after: u64, owner: &str, code| course.allows(start + Duration::from_secs(after), owner, code);
+        assert_eq!(
+            [0, 1, 2, 3, 4].map(|at| told(at, "a", Code::Vg201)),
+            [true, true, true, false, false]
+        );
+        assert!(
+            told(4, "a", Code::Vg207) && told(4, "b", Code::Vg201),
+            "others are told"
+        );
         assert!(!told(299, "a", Code::Vg201));
         assert_eq!([300, 301].map(|at| told(at, "a", Code::Vg201)), [true, false]);
     }
@@ -299,8 +306,16 @@ mod tests {
         };
         let event = event(&denied, &top, "me", Timestamp::UNIX_EPOCH);
         assert_eq!(event.note.as_deref(), Some("VG201: first\n  fix: second"));
-        assert!(event.metadata.name.is_some_and(|name| name.len() <= 253 && !name.contains("-.")));
-        assert_eq!(event.related.and_then(|related| related.name).as_deref(), Some("chat-5d"));
+        assert!(
+            event
+                .metadata
+                .name
+                .is_some_and(|name| name.len() <= 253 && !name.contains("-."))
+        );
+        assert_eq!(
+            event.related.and_then(|related| related.name).as_deref(),
+            Some("chat-5d")
+        );
         assert_eq!(note(&"é".repeat(1_000)).len(), 1_024);
     }
 }

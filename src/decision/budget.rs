@@ -359,7 +359,11 @@ impl Closest<'_> {
         for sentence in several_engines(demand, pool) {
             finding = finding.detail(sentence);
         }
-        if pool.devices == 1 && !held.others.is_empty() && share <= budget && self.together > budget.less(share) {
+        if pool.devices == 1
+            && !held.others.is_empty()
+            && share <= budget
+            && self.together > budget.less(share)
+        {
             let most = budget.less(share);
             finding = finding
                 .detail(format!(
@@ -475,7 +479,10 @@ impl Closest<'_> {
 /// any one number of the object.
 fn several_engines(demand: &Demand, pool: &Pool) -> Vec<String> {
     let reaching = demand.access.iter().map(|access| &access.claim);
-    let claims = demand.claims.iter().filter(|claim| claim.resource == pool.resource);
+    let claims = demand
+        .claims
+        .iter()
+        .filter(|claim| claim.resource == pool.resource);
     let sentence = |claim: &Claim| {
         let requests: Option<Vec<String>> = claim
             .parts
@@ -488,7 +495,11 @@ fn several_engines(demand: &Demand, pool: &Pool) -> Vec<String> {
             .collect();
         let requests = requests.filter(|requests| requests.len() > 1)?;
         let shown = requests.get(..MOST_ENGINES).unwrap_or(&requests).join(" + ");
-        let more = if requests.len() > MOST_ENGINES { " + …" } else { "" };
+        let more = if requests.len() > MOST_ENGINES {
+            " + …"
+        } else {
+            ""
+        };
         Some(format!(
             "container {} runs {} engines on the device, each with a request and an overhead of its own: {shown}{more}",
             short(&claim.container),

@@ -143,9 +143,17 @@ pub(super) fn for_pod(
         let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, labels);
         Outcome::of(&survey) == Outcome::Passes
             && !refused(made.demand(), &survey)
-            && overlay.find(&survey.ask(spec.clone()), &BTreeSet::new()).is_some()
+            && overlay
+                .find(&survey.ask(spec.clone()), &BTreeSet::new())
+                .is_some()
     };
-    fixes.extend(elsewhere(submitted.unwrap_or(question), demand, ledger, findings, &takes));
+    fixes.extend(elsewhere(
+        submitted.unwrap_or(question),
+        demand,
+        ledger,
+        findings,
+        &takes,
+    ));
     attach(findings, fixes, &[changeable_of(question, demand, survey)]);
 }
 

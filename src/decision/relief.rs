@@ -23,6 +23,9 @@ pub(crate) struct Lowered {
     pub(crate) patch: Vec<PatchOperation>,
 }
 
+/// Nodes with a number of pods.
+pub(crate) type Places = Vec<(Arc<str>, u32)>;
+
 /// An object on other nodes.
 pub(crate) struct Moved {
     /// As it would be.
@@ -30,7 +33,7 @@ pub(crate) struct Moved {
     /// What is written for that, and in words.
     pub(crate) fix: Fix,
     /// Nodes with the number of its pods there.
-    pub(crate) places: Vec<(Arc<str>, u32)>,
+    pub(crate) places: Places,
 }
 
 /// What an object takes, all of its templates.
@@ -119,7 +122,7 @@ pub(crate) fn another_place(
         return None;
     }
     let demand = prepared.demand.as_ref().ok()?;
-    let found: RefCell<Option<(Question, Vec<(Arc<str>, u32)>)>> = RefCell::default();
+    let found: RefCell<Option<(Question, Places)>> = RefCell::default();
     let takes = |changed: &Question| {
         let made = Made::of(changed, demand, ledger);
         let pod = &made.question().workload.pod;
@@ -130,7 +133,8 @@ pub(crate) fn another_place(
             return false;
         }
         let places = places_for(&survey.ask(spec.clone()), ledger, &spec, replicas.desired.max(1));
-        let Some(places) = places.filter(|places| places.iter().all(|(node, _)| !avoid.contains(node))) else {
+        let Some(places) = places.filter(|places| places.iter().all(|(node, _)| !avoid.contains(node)))
+        else {
             return false;
         };
         found.replace(Some((changed.clone(), places)));

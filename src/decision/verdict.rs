@@ -106,7 +106,12 @@ impl Verdict {
                         && finding.severity == Severity::Warning
                         && finding.code.default_severity() == Severity::Error
             };
-            let codes: BTreeSet<Code> = self.findings.iter().filter(denies).map(|finding| finding.code).collect();
+            let codes: BTreeSet<Code> = self
+                .findings
+                .iter()
+                .filter(denies)
+                .map(|finding| finding.code)
+                .collect();
             self.denied_by = codes.into_iter().collect();
         }
         if self.admit {

@@ -83,7 +83,11 @@ impl From<&Plan> for PlanDocument {
         Self {
             api_version: super::API_VERSION,
             kind: super::Kind::Plan,
-            above: plan.above.iter().map(|device| PlannedDevice::of(device, None)).collect(),
+            above: plan
+                .above
+                .iter()
+                .map(|device| PlannedDevice::of(device, None))
+                .collect(),
             changes: plan.changes.iter().map(change).collect(),
             remaining: plan.remaining.iter().map(remaining).collect(),
         }

@@ -1,6 +1,7 @@
 //! Another pool of nodes that would take an object as it is: only where it may go is changed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use json_patch::PatchOperation;
@@ -110,7 +111,11 @@ pub(in crate::decision) fn any_pool(
     first(question, moves, takes)
 }
 
-fn first(question: &Question, moves: impl Iterator<Item = Move>, takes: &dyn Fn(&Question) -> bool) -> Option<Fix> {
+fn first(
+    question: &Question,
+    moves: impl Iterator<Item = Move>,
+    takes: &dyn Fn(&Question) -> bool,
+) -> Option<Fix> {
     let mut tried: Vec<BTreeMap<String, String>> = Vec::new();
     for there in moves {
         if tried.contains(&there.selector) {
@@ -167,14 +172,18 @@ fn moves_to<'n>(
         let value = labels.get(*label)?;
         let mut selector = kept.clone();
         selector.insert((*label).to_owned(), value.clone());
-        let mut title = format!("send it to nodes with {label}={}, which take it as it is", short(value));
+        let mut title = format!(
+            "send it to nodes with {label}={}, which take it as it is",
+            short(value)
+        );
         for taint in &tolerations {
-            title.push_str(&format!(
+            let _ = write!(
+                title,
                 "; that tolerates their taint {}={}:{}, so ask whom they are for",
                 short(&taint.key),
                 short(&taint.value),
                 taint.effect
-            ));
+            );
         }
         Some(Move {
             title,
@@ -203,9 +212,7 @@ fn moved(question: &Question, there: &Move) -> Question {
 fn patch(question: &Question, there: &Move) -> Option<Vec<PatchOperation>> {
     let at = question.workload.pointer("/spec/nodeSelector")?;
     let mut patch = vec![operation("add", &at, &json!(there.selector))?];
-    let toleration = |taint: &Taint| {
-        json!({"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect})
-    };
+    let toleration = |taint: &Taint| json!({"key": taint.key, "operator": "Equal", "value": taint.value, "effect": taint.effect});
     let list = question.workload.pointer("/spec/tolerations")?;
     if question.workload.pod.spec.tolerations.is_empty() {
         let all: Vec<_> = there.tolerations.iter().map(toleration).collect();

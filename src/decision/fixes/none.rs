@@ -54,10 +54,12 @@ fn about_amounts(parts: &[Changeable<'_>], first: &Finding) -> String {
         return "what it takes is no fraction that could be lowered".to_owned();
     }
     if fractions.iter().any(|part| part.edit.is_none()) {
-        return "a fraction of it stands in no field of this object, so it has to be lowered where it stands".to_owned();
+        return "a fraction of it stands in no field of this object, so it has to be lowered where it stands"
+            .to_owned();
     }
     if parts.iter().any(|part| stand_in_one_text(part)) {
-        return "several engines stand in one text of the object, whose fractions have to be lowered by hand".to_owned();
+        return "several engines stand in one text of the object, whose fractions have to be lowered by hand"
+            .to_owned();
     }
     let least = parts
         .iter()

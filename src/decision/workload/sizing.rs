@@ -143,9 +143,7 @@ impl Sizing<'_> {
         ] {
             finding.numbers.remove(name);
         }
-        finding
-            .details
-            .retain(|sentence| !budget::is_of_others(sentence));
+        finding.details.retain(|sentence| !budget::is_of_others(sentence));
         let share = closest.share();
         let needed = share.times(u64::from(wanted));
         let beside = match self.beside {

@@ -28,7 +28,12 @@ impl Backend {
     }
 
     /// Tells the listener of a denied pod.
-    pub(in crate::server) fn tell_denied(&self, namespace: &str, maker: Option<&OwnerReference>, verdict: &Verdict) {
+    pub(in crate::server) fn tell_denied(
+        &self,
+        namespace: &str,
+        maker: Option<&OwnerReference>,
+        verdict: &Verdict,
+    ) {
         let (Some(listener), Some(owner)) = (&self.listener, maker) else {
             return;
         };

@@ -11,6 +11,7 @@
 mod kit;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use kit::{Cluster, deployment, fixes_hold, golden, gpu_node, mps_node, pod_of};
 use serde_json::{Value, json};
@@ -37,28 +38,22 @@ fn on_gpu(image: &str, words: &str) -> Value {
 /// Everything that is said of an object.
 fn told(verdict: &Verdict) -> String {
     let word = if verdict.admit { "admit" } else { "deny" };
-    let promised: String = verdict
-        .placement
-        .iter()
-        .map(|row| {
-            format!(
-                "on {} {}: {} of {}, {} of {}\n",
-                row.node,
-                row.device.as_deref().unwrap_or("(one of its devices)"),
-                row.promised,
-                row.budget,
-                row.promised_fraction,
-                row.budget_fraction,
-            )
-        })
-        .collect();
+    let mut promised = String::new();
+    for row in &verdict.placement {
+        let device = row.device.as_deref().unwrap_or("(one of its devices)");
+        let (fraction, of) = (row.promised_fraction, row.budget_fraction);
+        let _ = writeln!(
+            promised,
+            "on {} {device}: {} of {}, {fraction} of {of}",
+            row.node, row.promised, row.budget
+        );
+    }
     format!("{word}\n{}{promised}", message::report(verdict, ""))
 }
 
 /// Judges it as it is submitted, compares all that is said with the golden text, and applies every fix.
 fn report(name: &str, cluster: &mut Cluster, object: &Value) -> Verdict {
     let verdict = cluster.check(object);
-    println!("=== {name}\n{}", told(&verdict));
     fixes_hold(cluster, object, &verdict);
     golden(&format!("report-{name}"), &told(&verdict));
     verdict
@@ -78,7 +73,7 @@ fn a_second_engine_beside_one_of_three_quarters() {
         "--model Qwen/Qwen2.5-72B-Instruct-AWQ --gpu-memory-utilization 0.75 --max-model-len 8192",
     );
     let verdict = cluster.create(&pod_of("large", json!([first])));
-    println!("{}", told(&verdict));
+    assert!(verdict.admit, "{}", told(&verdict));
     let second = on_gpu(
         image,
         "--model Qwen/Qwen2.5-14B-Instruct-AWQ --gpu-memory-utilization 0.20 --max-model-len 4096",
@@ -290,7 +285,7 @@ fn a_fraction_of_the_whole_with_the_others_inside() {
         "--model-id mistralai/Mistral-7B-Instruct-v0.1 --cuda-memory-fraction 0.5",
     );
     let verdict = cluster.create(&pod_of("first", json!([server])));
-    println!("{}", told(&verdict));
+    assert!(verdict.admit, "{}", told(&verdict));
     report("tgi-1245", &mut cluster, &pod_of("second", json!([server])));
 }
 

@@ -21,6 +21,7 @@ mod mig;
 mod model;
 mod output;
 mod page;
+mod plan;
 mod policies;
 mod policy;
 mod probe;
@@ -88,6 +89,7 @@ pub fn run() -> ExitCode {
         args::Command::Explain(args) => explain::run(&args).map(|()| Outcome::Passed),
         args::Command::Fit(args) => fit::run(&args),
         args::Command::Top(args) => top::run(&args).map(|()| Outcome::Passed),
+        args::Command::Plan(args) => plan::run(&args),
         args::Command::Certs(args) => certs::run(&args).map(|()| Outcome::Passed),
         args::Command::Mig(args) => mig::run(&args),
         args::Command::Advise(args) => advise::run(&args),

@@ -18,6 +18,7 @@ mod backoff;
 mod causes;
 mod config_maps;
 mod connect;
+mod denials;
 mod facts;
 mod fold;
 mod freshness;
@@ -46,6 +47,7 @@ use crate::ledger::Moment;
 use crate::workload::priority::PriorityClass;
 
 pub use connect::{ConnectError, connect};
+pub use denials::{Denials, Denied};
 pub use facts::{Facts, OverBudget, Reader};
 pub use freshness::{Freshness, Refresh, Watched};
 pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
@@ -59,6 +61,9 @@ use config_maps::FollowedConfigMaps;
 use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
 use watch::Follower;
+
+/// The reason of Events on what makes denied pods.
+pub const DENIED: &str = "GpuMemoryDenied";
 
 /// Tells the time of the clock that reservations are stamped with.
 pub type Clock = Arc<dyn Fn() -> Moment + Send + Sync>;
@@ -86,6 +91,8 @@ pub struct Cluster<F> {
     /// Whether replicas share their records.
     shares_records: bool,
     leader: Leadership,
+    /// Writes what is told of denied pods.
+    denied: Option<denials::Writer>,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -112,7 +119,17 @@ impl<F: Facts> Cluster<F> {
             metrics,
             shares_records: false,
             leader: Leadership::alone(),
+            denied: None,
         }
+    }
+
+    /// Tells of denied pods by Events on what makes them; gives what is told of them.
+    pub fn tell_denials(&mut self) -> Denials {
+        let look_ups = self.look_ups.in_background();
+        let (client, metrics) = (self.client.clone(), self.metrics.clone());
+        let (denials, writer) = Denials::new(client, look_ups, metrics, self.timing.clone());
+        self.denied = Some(writer);
+        denials
     }
 
     /// Writes to nodes only while this replica leads; without this it always does.
@@ -161,7 +178,7 @@ impl<F: Facts> Cluster<F> {
     }
 
     /// Follows the cluster until the future is dropped. Returns only when one of its tasks broke down.
-    pub async fn run(self) -> Stopped {
+    pub async fn run(mut self) -> Stopped {
         let mut started: Vec<(&'static str, Task)> = vec![
             ("watches namespaces", self.namespaces()),
             ("watches nodes", self.nodes()),
@@ -192,6 +209,9 @@ impl<F: Facts> Cluster<F> {
         ];
         if self.shares_records {
             started.push(("watches GpuLedgers", self.records()));
+        }
+        if let Some(writer) = self.denied.take() {
+            started.push(("tells of denied pods", Box::pin(writer.run())));
         }
         first_to_end(started).await
     }

@@ -27,6 +27,7 @@ mod made;
 mod mutation;
 mod pod;
 mod preemption;
+pub(crate) mod relief;
 #[cfg(test)]
 mod steps;
 mod survey;

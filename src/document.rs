@@ -20,6 +20,7 @@ mod devices;
 mod explanation;
 mod fit;
 mod mig;
+mod plan;
 
 pub use advice::{AdviceDocument, AdviceRejected, AdviceServed, WriteError, yaml};
 pub use check::{Checked, Decision, PlacedFinding, Position};
@@ -27,6 +28,7 @@ pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, Integer, ModelFacts, SlotCount};
 pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};
 pub use mig::{MigInstance, MigLayout, MigParted, MigPartedEntry, MigPlan};
+pub use plan::{PlanDocument, PlannedChange, PlannedDevice};
 
 /// Group and version of every document.
 pub const API_VERSION: &str = "vramgate.io/v1alpha1";
@@ -54,6 +56,8 @@ pub enum Kind {
     PolicyExplanation,
     /// Whose verdict changes between two sets of policies.
     PolicyDiff,
+    /// What brings a cluster back within its budgets; see [`PlanDocument`].
+    Plan,
     /// How well the answers agree with start-up logs; see [`crate::fit::score::Score`].
     FitScore,
 }

@@ -32,6 +32,7 @@ pub mod message;
 pub mod mig;
 pub mod model;
 pub mod placement;
+pub mod plan;
 pub mod policy;
 pub mod quantity;
 pub mod record;

@@ -107,7 +107,11 @@ pub fn whole(finding: &Finding, verdict: &Verdict) -> String {
     text
 }
 
+/// What to do comes first: an Event keeps 1024 characters, and whoever reads it wants to act.
 fn body(finding: &Finding, verdict: &Verdict, text: &mut String) {
+    for fix in &finding.fixes {
+        let _ = write!(text, "\n  fix: {}", one_line(&fix_line(fix)));
+    }
     for detail in &finding.details {
         let _ = write!(text, "\n  {}", one_line(detail));
     }
@@ -119,9 +123,6 @@ fn body(finding: &Finding, verdict: &Verdict, text: &mut String) {
         if finding.holders.len() > HOLDERS {
             let _ = write!(text, "\n    and {} more", finding.holders.len() - HOLDERS);
         }
-    }
-    for fix in &finding.fixes {
-        let _ = write!(text, "\n  fix: {}", one_line(&fix_line(fix)));
     }
     let _ = write!(text, "\n  see: {}", link(finding, verdict));
 }
@@ -229,7 +230,7 @@ mod tests {
         };
         assert_eq!(
             refusal(&verdict),
-            "VG201: container a\u{fffd}[2J fix: none\u{fffd} asks\n  b VG999: c\u{fffd}\n  fix: set d e\n  \
+            "VG201: container a\u{fffd}[2J fix: none\u{fffd} asks\n  fix: set d e\n  b VG999: c\u{fffd}\n  \
              see: docs/codes/VG201.md"
         );
     }

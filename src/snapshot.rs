@@ -230,6 +230,22 @@ impl Snapshot {
         self.workloads.get(&key).map(AsRef::as_ref)
     }
 
+    /// The object of this kind, as objects name each other.
+    pub(crate) fn named(&self, namespace: &str, kind: &str, name: &str) -> Option<&Workload> {
+        let key = Key {
+            namespace: namespace.to_owned(),
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        self.workloads.get(&key).map(AsRef::as_ref)
+    }
+
+    /// The pods that may take memory of a GPU, in the order of namespace and name.
+    pub(crate) fn pods(&self) -> impl Iterator<Item = &Arc<Workload>> {
+        let pods = self.workloads.values();
+        pods.filter(|workload| workload.kind == WorkloadKind::Pod)
+    }
+
     /// Labels of a namespace, with the one that every namespace has.
     #[must_use]
     pub fn namespace_labels(&self, namespace: &str) -> BTreeMap<String, String> {

@@ -354,6 +354,54 @@ fn every_proposed_change_passes() {
     }
 }
 
+/// Nodes that a pod has to ask for or to tolerate beside those that it goes to by itself.
+fn of_pools(dice: &mut Dice) -> (Cluster, Value) {
+    let mut cluster = cluster(dice);
+    for index in 0..=dice.below(3) {
+        let name = format!("other-{index}");
+        let (product, memory) = if dice.chance(50) {
+            ("NVIDIA-H100-80GB-HBM3", H100)
+        } else {
+            ("NVIDIA-L40S", L40S)
+        };
+        let slots = 1 + u32::try_from(dice.below(4)).unwrap();
+        let mut node = gpu_node(&name, product, memory, 1 + u32::from(dice.chance(50)), slots);
+        node["metadata"]["labels"]["node-role"] = json!(dice.one(&["training", "serving"]));
+        if dice.chance(60) {
+            let effect = dice.one(&["NoSchedule", "NoExecute", "PreferNoSchedule"]);
+            node["spec"]["taints"] = json!([{"key": "example.com/for", "value": "others", "effect": effect}]);
+        }
+        cluster.node(&node);
+    }
+    let mut object = object(dice);
+    let kind = object["kind"].as_str().unwrap().to_owned();
+    let spec = match kind.as_str() {
+        "Pod" => &mut object["spec"],
+        "CronJob" => &mut object["spec"]["jobTemplate"]["spec"]["template"]["spec"],
+        _ => &mut object["spec"]["template"]["spec"],
+    };
+    match dice.below(5) {
+        0 => spec["nodeSelector"] = json!({"kubernetes.io/hostname": "n0"}),
+        1 => spec["nodeSelector"] = json!({"nvidia.com/gpu.present": "true", "node-role": "none"}),
+        2 => spec["tolerations"] = json!([{"key": "example.com/else", "operator": "Exists"}]),
+        3 => {
+            spec["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [
+                    {"key": "kubernetes.io/hostname", "operator": "In", "values": ["n0", "other-0"]}]}]}}});
+        }
+        _ => {}
+    }
+    (cluster, object)
+}
+
+#[test]
+fn every_other_pool_takes_the_object_as_it_is() {
+    let Proposed { verbs, .. } = propose(600, of_pools);
+    println!("{verbs:?}");
+    let sent = verbs.get(&(Code::Vg201, "send".to_owned()));
+    assert!(sent.is_some(), "{verbs:?}");
+}
+
 /// Nodes with slices of several kinds, policies about them, and containers that ask for what there is and what there is not.
 fn of_slices(dice: &mut Dice) -> (Cluster, Value) {
     let policy = dice.one(&[

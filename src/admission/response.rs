@@ -94,6 +94,8 @@ struct Audit {
     #[serde(skip_serializing_if = "String::is_empty")]
     codes: String,
     #[serde(skip_serializing_if = "String::is_empty")]
+    denied_by: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
     policy: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     evidence: Option<&'static str>,
@@ -230,6 +232,7 @@ impl<'a> Answer<'a> {
         answer.response.audit_annotations = Audit {
             verdict: Some("deny"),
             codes: code.to_string(),
+            denied_by: code.to_string(),
             ..Audit::default()
         };
         answer
@@ -327,6 +330,7 @@ fn audit(verdict: &Verdict) -> Audit {
     Audit {
         verdict: Some(outcome),
         codes: codes.join(","),
+        denied_by: joined(&verdict.denied_by),
         policy: verdict.policy.clone(),
         evidence: fullest.map(|row| row.evidence.as_str()),
         node: fullest.map(|row| row.node.clone()).unwrap_or_default(),
@@ -338,6 +342,11 @@ fn audit(verdict: &Verdict) -> Audit {
             .unwrap_or_default(),
         unmodelled: verdict.unmodelled,
     }
+}
+
+fn joined(codes: &[Code]) -> String {
+    let codes: Vec<&str> = codes.iter().map(|code| code.as_str()).collect();
+    codes.join(",")
 }
 
 /// An event without a text helps nobody: a denial always has one.

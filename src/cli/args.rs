@@ -43,6 +43,9 @@ pub(super) enum Command {
     Top(Top),
     /// Write, test and compare policies
     Policy(Policy),
+    /// Plan what to change in a cluster whose devices are above their budget already. Exit 0 that is enough, 1 something
+    /// stays above, 2 unusable input
+    Plan(super::plan::Arguments),
     /// Make certificates for development: ca.crt, tls.crt and tls.key
     Certs(Certs),
     /// Read a model's own files, and print an entry for spec.models of a policy

@@ -30,6 +30,7 @@ pub struct Metrics {
     pods_waiting_for_config_maps: Gauge,
     over_budget: Gauge,
     events_failed: Counter,
+    denial_events: ByWatch,
     record_calls: ByPair,
     record_durations: Durations,
     advertisements: ByWatch,
@@ -98,6 +99,11 @@ impl Metrics {
             "events_failed",
             "Kubernetes Events that could not be written",
             self.events_failed.clone(),
+        );
+        registry.register(
+            "denial_events",
+            "Events on what makes denied pods, by result: written, failed, limited (told often enough) or dropped (too many wait)",
+            self.denial_events.clone(),
         );
         registry.register(
             "ledger_calls",
@@ -183,6 +189,10 @@ impl Metrics {
 
     pub(super) fn not_advertising(&self, nodes: usize) {
         self.not_advertising.set(i64::try_from(nodes).unwrap_or(i64::MAX));
+    }
+
+    pub(super) fn denial_event(&self, result: &'static str) {
+        self.denial_events.get_or_create(&[("result", result)]).inc();
     }
 
     pub(super) fn event_failed(&self) {

@@ -84,14 +84,12 @@ pub(super) struct Reporter {
 
 impl Reporter {
     pub(super) fn new(client: Client, metrics: Metrics, timing: Timing) -> Self {
-        // A pod's host name is its own name.
-        let instance = std::env::var("HOSTNAME").unwrap_or_else(|_| "vramgate".to_owned());
         let events = Api::namespaced(client, NAMESPACE);
         Self {
             events,
             metrics,
             timing,
-            instance: cut(&instance, 128).to_owned(),
+            instance: instance(),
             course: Course::default(),
         }
     }
@@ -163,8 +161,14 @@ fn event(telling: &Telling, instance: &str, now: Timestamp) -> Event {
     }
 }
 
+/// Who reports: a pod's host name is its own name.
+pub(super) fn instance() -> String {
+    let name = std::env::var("HOSTNAME").unwrap_or_else(|_| "vramgate".to_owned());
+    cut(&name, 128).to_owned()
+}
+
 /// The longest beginning that has at most so many bytes.
-fn cut(text: &str, bytes: usize) -> &str {
+pub(super) fn cut(text: &str, bytes: usize) -> &str {
     let end = (0..=bytes.min(text.len()))
         .rev()
         .find(|&end| text.is_char_boundary(end))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::survey::{Candidate, Survey};
 use crate::demand::weigh::under;
-use crate::demand::{Demand, Hold, Standing};
+use crate::demand::{Amount, Claim, Demand, Hold, Standing};
 use crate::device::{AllocationPolicy, DeviceKind, Pool};
 use crate::finding::{Code, FieldPath, Finding, HolderRef, Number, Severity, short};
 use crate::ledger::Ledger;
@@ -17,6 +17,18 @@ use crate::placement::candidates::node_matches;
 use crate::policy::{Evidence, Messages};
 use crate::units::{Mib, Share};
 use crate::workload::pod::PodSpec;
+
+/// How sentences begin that tell what others hold on the device.
+const PROMISED: &str = "promised so far";
+const ONCE: &str = "it passes once the others";
+
+/// Whether a sentence of the finding tells what others hold.
+pub(super) fn is_of_others(sentence: &str) -> bool {
+    sentence.starts_with(PROMISED) || sentence.starts_with(ONCE)
+}
+
+/// Engines of one container whose requests are told one by one.
+const MOST_ENGINES: usize = 6;
 
 /// Pods that the judged object replaces or owns: they were taken out of the sums, so they are no holders either.
 pub(super) type Own = BTreeSet<(Arc<str>, Arc<str>)>;
@@ -376,7 +388,7 @@ impl Closest<'_> {
                 .detail(self.arithmetic(holds, total, pool));
             if !held.others.is_empty() {
                 finding = finding.detail(format!(
-                    "promised so far: {} = {}; the sum is kept in fractions, and each request in MiB is rounded up",
+                    "{PROMISED}: {} = {}; the sum is kept in fractions, and each request in MiB is rounded up",
                     self.together, held.promised
                 ));
             }
@@ -386,6 +398,23 @@ impl Closest<'_> {
                      its two, so that what is admitted can also be scheduled by one number",
                 );
             }
+        }
+        for sentence in several_engines(demand, pool) {
+            finding = finding.detail(sentence);
+        }
+        if pool.devices == 1
+            && !held.others.is_empty()
+            && share <= budget
+            && self.together > budget.less(share)
+        {
+            let most = budget.less(share);
+            finding = finding
+                .detail(format!(
+                    "{ONCE} come to {} at most, {} less than now",
+                    with_mib(most, pool),
+                    self.together.less(most)
+                ))
+                .number("othersAtMostFraction", Number::Share(most));
         }
         finding = finding.detail(evidence(pool, &held.others, self.spread));
         finding.holders = held
@@ -487,6 +516,40 @@ impl Closest<'_> {
             each.join("; ")
         )
     }
+}
+
+/// Says of a container in which several engines share the device that each has a request of its own: nobody sees their sum in
+/// any one number of the object.
+fn several_engines(demand: &Demand, pool: &Pool) -> Vec<String> {
+    let reaching = demand.access.iter().map(|access| &access.claim);
+    let claims = demand
+        .claims
+        .iter()
+        .filter(|claim| claim.resource == pool.resource);
+    let sentence = |claim: &Claim| {
+        let requests: Option<Vec<String>> = claim
+            .parts
+            .iter()
+            .map(|part| match &part.amount {
+                Amount::OfTotal { fraction, .. } => Some(fraction.to_string()),
+                Amount::Absolute(memory) => Some(memory.to_string()),
+                _ => None,
+            })
+            .collect();
+        let requests = requests.filter(|requests| requests.len() > 1)?;
+        let shown = requests.get(..MOST_ENGINES).unwrap_or(&requests).join(" + ");
+        let more = if requests.len() > MOST_ENGINES {
+            " + …"
+        } else {
+            ""
+        };
+        Some(format!(
+            "container {} runs {} engines on the device, each with a request and an overhead of its own: {shown}{more}",
+            short(&claim.container),
+            requests.len()
+        ))
+    };
+    claims.chain(reaching).filter_map(sentence).collect()
 }
 
 /// The field that asks for devices, or that belongs to a container which reaches them without.

@@ -20,12 +20,16 @@ use crate::units::Share;
 use crate::workload::pod::{QuantityText, Resources};
 
 mod clients;
+mod elsewhere;
 mod fit;
 mod fraction;
+mod none;
 mod slices;
 
 pub(super) use clients::propose as propose_to_clients;
-pub(super) use fraction::{largest_between, largest_fraction};
+pub(super) use elsewhere::{any_pool, elsewhere};
+pub(super) use fit::least_fraction;
+pub(super) use fraction::{capped_demand, largest_between, largest_fraction, with_fraction};
 
 /// Codes that another fraction may answer.
 pub(super) const BY_FRACTION: [Code; 6] = [
@@ -127,7 +131,40 @@ pub(super) fn for_pod(
     let mut fixes = for_errors(&[changeable], &all_pass);
     let carries = counted::proposal(question, demand, survey, ledger, findings);
     fixes.extend(carries.filter(|_| !passes(demand).is_refused()));
-    attach(findings, fixes, survey);
+    // On devices of its own it is to find a free one: that it could wait there is no advice.
+    let takes = |changed: &Question| {
+        let made = Made::of(changed, demand, ledger);
+        let pod = &made.question().workload.pod;
+        let spec = constraints(pod);
+        let labels = &pod.metadata.labels;
+        let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, labels);
+        Outcome::of(&survey) == Outcome::Passes
+            && !refused(made.demand(), &survey)
+            && overlay
+                .find(&survey.ask(spec.clone()), &BTreeSet::new())
+                .is_some()
+    };
+    fixes.extend(elsewhere(
+        submitted.unwrap_or(question),
+        demand,
+        ledger,
+        findings,
+        &takes,
+    ));
+    attach(findings, fixes, &[changeable_of(question, demand, survey)]);
+}
+
+const fn changeable_of<'a>(
+    question: &'a Question,
+    demand: &'a Arc<Demand>,
+    survey: &'a Survey<'a>,
+) -> Changeable<'a> {
+    Changeable {
+        question,
+        demand,
+        survey,
+        findings: &[],
+    }
 }
 
 /// Changes that answer every error at once.
@@ -199,20 +236,22 @@ pub(super) fn for_errors(parts: &[Changeable<'_>], passes: AllPass<'_>) -> Vec<F
     fixes
 }
 
-/// Puts the fixes to the first error, and says so where there are none.
-pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, survey: &Survey<'_>) {
+/// Puts the fixes to the first error, and says so and why where there are none.
+pub(super) fn attach(findings: &mut [Finding], fixes: Vec<Fix>, parts: &[Changeable<'_>]) {
     let Some(first) = findings
         .iter_mut()
         .find(|finding| finding.severity == Severity::Error)
     else {
         return;
     };
-    if fixes.is_empty() && first.code == Code::Vg201 && survey.mode() == Mode::Enforce {
-        first.details.push(
-            "no smaller fraction was found that passes; it passes when a holder ends or asks for less, or with \
-             another such device"
-                .to_owned(),
-        );
+    let enforces = parts
+        .first()
+        .is_some_and(|part| part.survey.mode() == Mode::Enforce);
+    if fixes.is_empty() && first.fixes.is_empty() && enforces {
+        // Where there is no fix, this stands in its place.
+        if let Some(sentence) = none::sentence(parts, first) {
+            first.details.insert(0, sentence);
+        }
     }
     first.fixes.extend(fixes);
 }

@@ -1,9 +1,11 @@
 //! The answer to a question.
 
+use std::collections::BTreeSet;
+
 use json_patch::PatchOperation;
 use serde::Serialize;
 
-use crate::finding::{Finding, Severity};
+use crate::finding::{Code, Finding, Severity};
 use crate::ledger::Reservation;
 use crate::policy::{Evidence, Messages, Mode, Policy};
 use crate::units::{Mib, Share};
@@ -50,6 +52,8 @@ pub struct Verdict {
     pub policy: String,
     /// What the mode turned from a denial into an admission.
     pub would_deny: bool,
+    /// The codes for which it denies, or would under `mode: enforce`; each once, in order.
+    pub denied_by: Vec<Code>,
     /// Why the object could not be read; then it is refused as malformed, not by policy.
     pub malformed: Option<Malformed>,
     /// What is promised by an admission, in one sentence; empty where nothing is shared.
@@ -94,6 +98,22 @@ impl Verdict {
             .is_some_and(|worst| worst.severity == Severity::Error);
         self.admit = !errors || !may_deny || mode != Mode::Enforce;
         self.would_deny = (errors || lets_through) && may_deny && self.admit;
+        if !self.admit || self.would_deny {
+            // Where every kind of node lets it through, its reasons are warnings already.
+            let denies = |finding: &&Finding| {
+                finding.severity == Severity::Error
+                    || !errors
+                        && finding.severity == Severity::Warning
+                        && finding.code.default_severity() == Severity::Error
+            };
+            let codes: BTreeSet<Code> = self
+                .findings
+                .iter()
+                .filter(denies)
+                .map(|finding| finding.code)
+                .collect();
+            self.denied_by = codes.into_iter().collect();
+        }
         if self.admit {
             for finding in &mut self.findings {
                 finding.severity = finding.severity.min(Severity::Warning);
@@ -131,6 +151,7 @@ impl Verdict {
             whole.admit &= other.admit;
             whole.judged |= other.judged;
             whole.would_deny |= other.would_deny;
+            whole.denied_by.extend(other.denied_by);
             if whole.promise.is_empty() {
                 whole.promise = other.promise;
             }
@@ -145,6 +166,8 @@ impl Verdict {
                 .findings
                 .sort_by(|a, b| b.severity.cmp(&a.severity).then(a.code.cmp(&b.code)));
             whole.would_deny &= whole.admit;
+            whole.denied_by.sort_unstable();
+            whole.denied_by.dedup();
         }
         whole
     }

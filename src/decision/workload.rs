@@ -17,7 +17,7 @@ use super::{
 use crate::demand::Demand;
 use crate::demand::weigh::under;
 use crate::finding::{Code, Finding, Severity};
-use crate::ledger::search::Overlay;
+use crate::ledger::search::{Ask, Overlay};
 use crate::ledger::{Holder, Ledger, constraints};
 use crate::workload::Workload;
 use crate::workload::pod::PodSpec;
@@ -31,11 +31,24 @@ mod whole;
 
 pub(super) use change::Before;
 use change::Change;
+use ground::Ground;
 use sizing::Placed;
 use whole::Whole;
 
 /// Most nodes whose sums are told.
 const MOST_ROWS: usize = 16;
+
+/// Nodes with the number of so many pods that find a place there; `None` where not all do.
+pub(super) fn places_for(
+    ask: &Ask,
+    ledger: &Ledger,
+    spec: &PodSpec,
+    pods: u32,
+) -> Option<Vec<(Arc<str>, u32)>> {
+    let overlay = Overlay::new(ledger);
+    let filled = Ground::of(ledger, &overlay, spec).fill(ask, &overlay, pods);
+    (filled.count >= pods).then_some(filled.places)
+}
 
 /// One template of an object with what its pods take.
 #[derive(Clone, Copy)]
@@ -289,9 +302,19 @@ fn tell(
         let is_open = parts
             .iter()
             .any(|part| part.set.question.workload.open().is_some());
-        let fixes = if is_open { Vec::new() } else { fixes };
+        let mut fixes = if is_open { Vec::new() } else { fixes };
+        if !is_open {
+            let findings = added.get(first).map_or(&[][..], Vec::as_slice);
+            fixes.extend(whole.elsewhere(findings));
+        }
         if let (Some(findings), Some(part)) = (added.get_mut(first), parts.get(first)) {
-            fixes::attach(findings, fixes, &part.survey);
+            let part = Changeable {
+                question: part.set.question,
+                demand: part.set.demand,
+                survey: &part.survey,
+                findings: &[],
+            };
+            fixes::attach(findings, fixes, &[part]);
         }
     }
     propose_by_code(&whole, &mut added);

@@ -10,6 +10,7 @@ use crate::policy::{DevicePolicy, PerSlot, Policy, UnknownRule};
 use crate::units::{Fraction, Mib, Share};
 
 pub(crate) mod by_claim;
+mod engines;
 pub(crate) mod fair;
 pub(crate) mod fit;
 pub(crate) mod mps;
@@ -189,6 +190,7 @@ fn claim_holds(
         }
         if rank == 0 {
             findings.extend(slot_findings(&hold, claim, pool, rules));
+            findings.extend(engines::meeting(claim, pool, rules));
         }
         holds.push(hold);
     }

@@ -3,7 +3,7 @@
 use super::OptionEdit;
 use super::line::LineView;
 use super::reader::Context;
-use crate::invocation::{Command, Item};
+use crate::invocation::{Command, Item, Word};
 
 /// The smallest edit that gives `option` another value: in the word that holds it, else appended, where the last one
 /// wins.
@@ -39,6 +39,35 @@ pub(super) fn option(
         return None;
     }
     append(context, command, option)
+}
+
+/// The same of an option that is looked for among words as they stand, its last value winning.
+pub(super) fn plain(
+    context: &Context<'_>,
+    command: &Command<'_>,
+    words: &[Word<'_>],
+    option: &str,
+) -> Option<OptionEdit> {
+    let flag = format!("{option}=");
+    let is_it = |word: &Word<'_>| word.text == option || word.text.starts_with(&flag);
+    let Some(at) = words.iter().rposition(is_it) else {
+        return append(context, command, option);
+    };
+    let named = words.get(at)?;
+    let (word, before) = if named.text == option {
+        (words.get(at.checked_add(1)?)?, "")
+    } else {
+        (named, flag.as_str())
+    };
+    let (span, pointer) = (word.span.as_ref()?, word.item.pointer()?);
+    let item = text_of(context, word.item)?;
+    Some(OptionEdit {
+        pointer,
+        add: false,
+        before: format!("{}{before}", item.get(..span.start)?),
+        after: item.get(span.end..)?.to_owned(),
+        sure: !command.conditional,
+    })
 }
 
 fn append(context: &Context<'_>, command: &Command<'_>, option: &str) -> Option<OptionEdit> {

@@ -6,7 +6,8 @@ pub enum Meaning {
     /// What this instance takes, whoever else is on the device; also where it is not certain.
     #[default]
     Instance,
-    /// All that is taken of the device, by others as well: vLLM 0.6.4, and its V1 core before 0.9.1.
+    /// All that is taken of the device, by others as well: vLLM up to 0.3.0 and 0.6.4, its V1 core before 0.9.1, and
+    /// TGI.
     WholeDevice,
     /// The same, except on devices before Ampere, where the release falls back to its V0 core.
     WholeDeviceFromAmpere,

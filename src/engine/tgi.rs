@@ -6,8 +6,8 @@ use super::image::Image;
 use super::plain::{self, Options};
 use super::provenance::plain::{self as provenance, Entry, Otherwise};
 use super::reader::{Context, Reader};
-use super::{Draft, Engine, MemoryKind, MemorySource, Parallelism, Reading, Unresolved, Version};
-use super::{near, unread};
+use super::{Draft, Engine, Meaning, MemoryKind, MemorySource, Parallelism, Reading, Unresolved, Version};
+use super::{edit, near, unread};
 use crate::invocation::prefix::Program;
 use crate::invocation::{Certainty, Command, Item, Word};
 use crate::units::Fraction;
@@ -103,9 +103,12 @@ impl Reader for Tgi {
     }
 
     fn read(&self, context: &Context<'_>, command: &Command<'_>, first: usize) -> Reading {
-        let words = resplit(context, command.words.get(first..).unwrap_or_default());
+        let written = command.words.get(first..).unwrap_or_default();
+        let words = resplit(context, written);
         let words = words.as_slice();
         let mut reading = context.blank(Engine::Tgi, MemoryKind::UntilLeft);
+        // What is free less the part to be left: what others hold comes off (`get_cuda_free_memory` of its server).
+        reading.meaning = Meaning::WholeDevice;
         reading.version = reading.version.or_else(|| version_of(&context.image));
         reading.command = Some("launcher".to_owned());
         reading.memory.value = Some("1.0".to_owned());
@@ -191,6 +194,11 @@ impl Reader for Tgi {
         if !context.asks() && context.is_for_other_devices() {
             reading.memory.kind = MemoryKind::None;
             reading.parallelism.devices = 0;
+        }
+
+        // Parts of a word have no place of their own.
+        if words.len() == written.len() {
+            reading.fraction_edit = edit::plain(context, command, words, "--cuda-memory-fraction");
         }
 
         let unread = unread::variables(context, &reading, &unread::TGI);

@@ -203,7 +203,7 @@ fn field_matches(wanted: &Requirement, node: &GpuNode) -> bool {
         }
 }
 
-pub(super) fn is_of_condition(taint: &Taint) -> bool {
+pub(crate) fn is_of_condition(taint: &Taint) -> bool {
     OF_CONDITIONS.iter().any(|prefix| taint.key.starts_with(prefix))
 }
 

@@ -25,6 +25,9 @@ use crate::workload::pod::OwnerReference;
 use crate::workload::{Autoscaler, Malformed, Workload, WorkloadKind, controller_of};
 
 mod configuration;
+mod listener;
+
+pub use listener::DenialListener;
 
 /// Milliseconds after our answer in which a pod that is not in the store may still be on its way there.
 const ON_ITS_WAY: u64 = 100;
@@ -467,13 +470,27 @@ impl Drop for Reserved {
 pub struct Backend {
     decider: Arc<dyn Decider>,
     look_ups: Arc<dyn LookUps>,
+    listener: Option<Arc<dyn DenialListener>>,
 }
 
 impl Backend {
     /// Of these two.
     #[must_use]
     pub fn new(decider: Arc<dyn Decider>, look_ups: Arc<dyn LookUps>) -> Self {
-        Self { decider, look_ups }
+        Self {
+            decider,
+            look_ups,
+            listener: None,
+        }
+    }
+
+    /// The same, which tells somebody of denied pods.
+    #[must_use]
+    pub fn with_listener(self, listener: Arc<dyn DenialListener>) -> Self {
+        Self {
+            listener: Some(listener),
+            ..self
+        }
     }
 
     pub(super) fn decider(&self) -> &Arc<dyn Decider> {

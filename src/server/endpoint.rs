@@ -263,6 +263,7 @@ async fn decide(shared: &Shared, review: &mut Review<'_>, deadline: tokio::time:
     backend.trim(&question, time).await;
     let sources = backend.sources(&question, time).await;
     let object = question.workload.object.clone();
+    let maker = backend.maker(&question);
     let until = deadline.checked_sub(TO_ANSWER).unwrap_or(deadline);
     let decision = backend.decider().decide(question, sources.as_ref(), until).await;
     let reserved = decision
@@ -277,6 +278,8 @@ async fn decide(shared: &Shared, review: &mut Review<'_>, deadline: tokio::time:
     }
     if !verdict.admit || verdict.would_deny {
         log(review, &object, &verdict);
+        shared.metrics.would_deny(&object.namespace, &verdict);
+        backend.tell_denied(&object.namespace, maker.as_ref(), &verdict);
     }
     Reply {
         bytes: Answer::of(&review.uid, &object, &verdict).encode(),
@@ -301,6 +304,7 @@ async fn configure(shared: &Shared, review: &Review<'_>, mut question: Configura
     }
     if !verdict.admit || verdict.would_deny {
         log(review, &object, &verdict);
+        shared.metrics.would_deny(&object.namespace, &verdict);
     }
     Reply {
         bytes: Answer::of(&review.uid, &object, &verdict).encode(),

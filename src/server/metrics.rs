@@ -1,4 +1,5 @@
-//! What is counted. Labels are enums, so that no caller can make a series of its own.
+//! What is counted. Labels are enums, so that no caller can make a series of its own; the only names among them are
+//! bounded in number ([`would_deny`]).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
@@ -17,8 +18,13 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use crate::decision::Verdict;
 use crate::finding::{Code, Severity};
 use crate::workload::WorkloadKind;
+
+mod would_deny;
+
+use would_deny::WouldDeny;
 
 /// Upper bounds of the duration histogram in seconds: from a tenth of our own budget to past the registered timeout.
 const SECONDS: [f64; 14] = [
@@ -228,7 +234,7 @@ pub struct Metrics {
     durations: Family<EndpointLabels, Histogram, fn() -> Histogram>,
     refused: Family<RefusalLabels, Counter>,
     dropped: Family<DroppedLabels, Counter>,
-    would_deny: Counter,
+    would_deny: WouldDeny,
     abandoned: Counter,
     faults: Counter,
     reload_failures: Counter,
@@ -252,7 +258,7 @@ impl Metrics {
             durations: Family::new_with_constructor(|| Histogram::new(SECONDS)),
             refused: Family::default(),
             dropped: Family::default(),
-            would_deny: Counter::default(),
+            would_deny: WouldDeny::default(),
             abandoned: Counter::default(),
             faults: Counter::default(),
             reload_failures: Counter::default(),
@@ -284,8 +290,8 @@ impl Metrics {
         );
         registry.register(
             "would_deny",
-            "Reviews admitted only because the policy's mode is warn or shadow",
-            self.would_deny.clone(),
+            "Reasons of reviews that were admitted only because the policy's mode is warn or shadow, by namespace and code",
+            self.would_deny.family(),
         );
         registry.register(
             "answers_abandoned",
@@ -389,15 +395,19 @@ impl Metrics {
         self.durations
             .get_or_create(&EndpointLabels { endpoint })
             .observe(took.as_secs_f64());
-        if verdict == Outcome::WouldDeny {
-            self.would_deny.inc();
-        }
     }
 
     pub(crate) fn found(&self, code: Code, severity: Severity) {
         self.findings
             .get_or_create(&FindingLabels { code, severity })
             .inc();
+    }
+
+    /// Counts what would have been denied under `mode: enforce`; nothing of any other verdict.
+    pub(crate) fn would_deny(&self, namespace: &str, verdict: &Verdict) {
+        if verdict.would_deny {
+            self.would_deny.count(namespace, &verdict.denied_by);
+        }
     }
 
     pub(crate) fn refused(&self, reason: Refusal) {
@@ -504,7 +514,6 @@ mod tests {
             "vramgate_reviews_total{endpoint=\"validate\",kind=\"Pod\",verdict=\"would-deny\"} 1",
             "vramgate_findings_total{code=\"VG201\",severity=\"error\"} 1",
             "vramgate_http_refused_total{reason=\"too-large\"} 1",
-            "vramgate_would_deny_total 1",
             "vramgate_review_duration_seconds_bucket{endpoint=\"validate\",le=\"0.0001\"} 0",
             "vramgate_review_duration_seconds_bucket{endpoint=\"validate\",le=\"0.00025\"} 1",
         ] {

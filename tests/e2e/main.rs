@@ -30,6 +30,7 @@ mod configuration;
 mod control_plane;
 mod counted;
 mod custom_kinds;
+mod denials;
 mod manifests;
 mod mig;
 mod mutation;

@@ -54,6 +54,7 @@ fn a_denial_names_every_finding_with_its_field() {
             promised_fraction: Share::from_ppm(1_120_000),
             budget_fraction: Share::from_ppm(900_000),
         }],
+        denied_by: vec![Code::Vg201],
         ..Verdict::default()
     };
     let object = object();
@@ -80,7 +81,7 @@ fn a_denial_names_every_finding_with_its_field() {
     );
     assert_eq!(
         response["auditAnnotations"],
-        json!({"verdict": "deny", "codes": "VG103,VG201", "policy": "built-in-default", "evidence": "any",
+        json!({"verdict": "deny", "codes": "VG103,VG201", "denied-by": "VG201", "policy": "built-in-default", "evidence": "any",
                "node": "gpu-1", "promised-after": "91347 MiB", "budget": "73403 MiB"})
     );
     assert!(response.get("patch").is_none());

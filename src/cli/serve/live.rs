@@ -15,9 +15,10 @@ use crate::demand::other_systems::speaks;
 use crate::device::GpuNode;
 use crate::device::inventory;
 use crate::engine::Sources;
+use crate::finding::Code;
 use crate::ledger::{Ledger, Stale};
 use crate::policy::{ConfigMapName, PolicySet};
-use crate::server::backend::{Asked, Clock, LookUps};
+use crate::server::backend::{Asked, Clock, DenialListener, LookUps};
 use crate::server::{Backend, LedgerDecider, Metrics, Readiness, Settings, locked};
 use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
@@ -82,6 +83,8 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         &[SYNCED]
     });
     let certificates = Arc::new(super::certificates(args)?);
+    let mut cluster = cluster;
+    let denials = Arc::new(DenialEvents(cluster.tell_denials()));
     let look_ups = Arc::new(ClusterLookUps(cluster.look_ups()));
     let decider = LedgerDecider::new(Arc::clone(&ledger), clock);
     let decider = Arc::new(match replicas.recorder() {
@@ -93,7 +96,7 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         }
         None => decider,
     });
-    let backend = Backend::new(decider, look_ups);
+    let backend = Backend::new(decider, look_ups).with_listener(denials);
     let served = Arc::clone(&certificates);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger, served).await?;
     if let Some(keeper) = keeper {
@@ -202,6 +205,24 @@ impl Reader for PolicyReader {
         self.policies()
             .for_pod(namespace_labels, pod, None)
             .read_config_maps
+    }
+}
+
+/// Denied pods, told on what makes them.
+struct DenialEvents(cluster::Denials);
+
+impl DenialListener for DenialEvents {
+    fn is_due(&self, owner: &OwnerReference, code: Code) -> bool {
+        self.0.is_due(owner, code)
+    }
+
+    fn tell(&self, namespace: &str, owner: &OwnerReference, code: Code, text: String) {
+        self.0.tell(cluster::Denied {
+            namespace: namespace.to_owned(),
+            owner: owner.clone(),
+            code,
+            text,
+        });
     }
 }
 

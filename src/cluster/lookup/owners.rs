@@ -7,7 +7,8 @@ use serde::Deserialize;
 use tokio::time::Instant;
 
 use super::{LookUps, namespaced};
-use crate::workload::pod::OwnerReference;
+use crate::workload::controller_of;
+use crate::workload::pod::{Metadata, OwnerReference};
 
 /// Entries from which on outdated ones are thrown away.
 const SWEEP_FROM: usize = 256;
@@ -84,6 +85,35 @@ impl LookUps {
             .ok()
             .flatten()
     }
+}
+
+impl LookUps {
+    /// The controller that an owner belongs to itself; `None` where it has none, or where that cannot be told in time.
+    pub(in crate::cluster) async fn owner_of(
+        &self,
+        namespace: &str,
+        owner: &OwnerReference,
+        within: std::time::Duration,
+    ) -> Option<OwnerReference> {
+        let (group, plural, kind) = match (owner.api_version.as_str(), owner.kind.as_str()) {
+            ("apps/v1", "ReplicaSet") => ("apps", "replicasets", "replicaset"),
+            ("batch/v1", "Job") => ("batch", "jobs", "job"),
+            _ => return None,
+        };
+        let path = namespaced(group, "v1", namespace, plural);
+        let found: Controlled = self
+            .get_within(within, &path, kind, namespace, &owner.name)
+            .await
+            .ok()?;
+        let same = found.metadata.uid == owner.uid;
+        controller_of(&found.metadata).filter(|_| same).cloned()
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Controlled {
+    metadata: Metadata,
 }
 
 impl Owners {

@@ -65,7 +65,7 @@ pub(super) fn for_fit(
 }
 
 /// The least fraction with which the models of a demand may fit on some kind of node; zero where they fit any.
-pub(super) fn least_fraction(demand: &Demand, survey: &Survey<'_>) -> Share {
+pub(in crate::decision) fn least_fraction(demand: &Demand, survey: &Survey<'_>) -> Share {
     let kinds = survey.accepting.iter().chain(&survey.refusing);
     let on_kind = |kind: &Candidate<'_>| {
         let plans = demand

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use json_patch::PatchOperation;
+
 use super::{AllPass, Changeable, Outcome, fit, told, written};
 use crate::decision::Question;
 use crate::demand::{Amount, Demand};
@@ -72,6 +74,30 @@ fn capped(demand: &Demand, most: &Fraction) -> Option<(Demand, Vec<Rewrite>)> {
         .findings
         .retain(|finding| finding.code != Code::Vg101 || !answered.contains(&finding.path));
     Some((changed, rewrites))
+}
+
+/// A demand without a fraction above `most`, and what is written for that; `None` where nothing would be.
+pub(in crate::decision) fn with_fraction(
+    question: &Question,
+    demand: &Demand,
+    most: &Fraction,
+) -> Option<(Arc<Demand>, Vec<PatchOperation>)> {
+    let (changed, rewrites) = capped(demand, most)?;
+    let patch: Option<Vec<PatchOperation>> = rewrites
+        .iter()
+        .map(|rewrite| {
+            let pointer = question.workload.pointer(&rewrite.pointer)?;
+            written(&rewrite.edit, &pointer, most.text())
+        })
+        .collect();
+    patch
+        .filter(|patch| !patch.is_empty())
+        .map(|patch| (Arc::new(changed), patch))
+}
+
+/// The same of a demand alone.
+pub(in crate::decision) fn capped_demand(demand: &Demand, most: &Fraction) -> Option<Arc<Demand>> {
+    capped(demand, most).map(|(changed, _)| Arc::new(changed))
 }
 
 /// The demands of all templates with their fractions capped, and what is written in each.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::change::Before;
 use super::ground::{Filled, Ground};
-use crate::decision::budget::{Closest, Own, closest, closest_with};
+use crate::decision::budget::{self, Closest, Own, closest, closest_with};
 use crate::decision::pod::{Sought, seek};
 use crate::decision::survey::Survey;
 use crate::decision::survey::growth::{self, Growth};
@@ -147,12 +147,16 @@ impl Sizing<'_> {
             };
         }
         // Sums of the fullest device would count the object's own pods among those of others.
-        for name in ["promisedMiB", "promisedFraction", "leftMiB", "leftFraction"] {
+        for name in [
+            "promisedMiB",
+            "promisedFraction",
+            "leftMiB",
+            "leftFraction",
+            "othersAtMostFraction",
+        ] {
             finding.numbers.remove(name);
         }
-        finding
-            .details
-            .retain(|sentence| !sentence.starts_with("promised so far"));
+        finding.details.retain(|sentence| !budget::is_of_others(sentence));
         let share = closest.share();
         let needed = share.times(u64::from(wanted));
         let beside = match self.beside {

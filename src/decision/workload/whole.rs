@@ -9,6 +9,7 @@ use std::sync::Arc;
 use super::ground::{Filled, Ground};
 use super::sizing::{Placed, Sizing};
 use super::{Part, Set, counts};
+use crate::decision::Question;
 use crate::decision::budget::{Own, closest};
 use crate::decision::fixes::{self, Changeable, Outcome};
 use crate::decision::made::Made;
@@ -303,6 +304,30 @@ impl<'a> Whole<'a> {
             return Outcome::Refused;
         }
         outcome
+    }
+
+    /// Another pool of nodes for the pods of an object with one template, where all of them find a device now.
+    pub(super) fn elsewhere(&self, findings: &[Finding]) -> Option<Fix> {
+        let [part] = self.parts else { return None };
+        let replicas = &part.set.question.workload.replicas;
+        if replicas.per_node {
+            return None;
+        }
+        let takes = |changed: &Question| {
+            let made = Made::of(changed, part.set.demand, self.ledger);
+            let set = made.set();
+            let spec = constraints(&set.question.workload.pod);
+            let labels = &set.question.workload.pod.metadata.labels;
+            let namespace_labels = &changed.namespace_labels;
+            let survey = Survey::of(self.ledger, set.demand, &spec, namespace_labels, labels);
+            if fixes::refused(set.demand, &survey) || Outcome::of(&survey) != Outcome::Passes {
+                return false;
+            }
+            let ask = survey.ask(spec.clone());
+            let ground = Ground::of(self.ledger, self.base, &spec);
+            ground.fill(&ask, self.base, replicas.desired).count >= replicas.desired
+        };
+        fixes::elsewhere(part.set.submitted, part.set.demand, self.ledger, findings, &takes)
     }
 
     /// The largest fraction with which so many pods fit.

@@ -127,6 +127,12 @@ pub(super) fn above_limit(part: &Part, claim: &Claim, pool: &Pool, rules: Rules<
             .number("fairShare", Number::Share(fair));
         let (_, _, share) = sized(fraction.share(), pool, overhead, rules.device);
         let budget = rules.device.budget;
+        if by_itself.is_none() {
+            finding = finding.detail(format!(
+                "MPS promises each client total / {slots} and no more: unequal parts need fewer replicas, MIG slices or \
+                 time-slicing"
+            ));
+        }
         if by_itself.is_none() && share <= budget {
             finding = finding.detail(format!(
                 "time-sliced instead of under MPS, such a device gives it {share} and keeps {} of its budget {budget} for \

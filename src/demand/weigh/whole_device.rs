@@ -6,7 +6,7 @@
 use super::{Rules, fit, under};
 use crate::demand::{Amount, Claim, Part};
 use crate::device::Pool;
-use crate::engine::Meaning;
+use crate::engine::{Engine, Meaning};
 use crate::finding::{Code, Finding, Number, Severity, short};
 use crate::units::{Fraction, Mib, Share};
 
@@ -15,6 +15,15 @@ const RELEASE: &str = "use a release whose fraction means its own instance (vLLM
                        that it has by default), or a whole GPU";
 /// What to do instead, where the policy leaves that open.
 const SUM: &str = "or a fraction that covers its own need and all that others hold";
+/// The same of an engine that has no other release.
+const ENGINE: &str = "use a whole GPU";
+
+const fn release_of(part: &Part) -> &'static str {
+    match part.engine {
+        Engine::Tgi => ENGINE,
+        _ => RELEASE,
+    }
+}
 
 /// Engines of a claim whose fraction counts what others hold on the devices of a pool.
 pub(crate) fn engines<'c>(claim: &'c Claim, pool: &Pool) -> Vec<(&'c Part, &'c Fraction)> {
@@ -49,9 +58,9 @@ pub(super) fn findings(claim: &Claim, pool: &Pool, rules: Rules<'_>) -> Vec<Find
             // A policy that makes it an error refuses it with any fraction.
             let is_open = finding.severity < Severity::Error;
             finding.detail(if is_open {
-                format!("{RELEASE}, {SUM}")
+                format!("{}, {SUM}", release_of(part))
             } else {
-                RELEASE.to_owned()
+                release_of(part).to_owned()
             })
         })
         .collect()
@@ -62,8 +71,12 @@ fn beginning(claim: &Claim, part: &Part, fraction: &str) -> String {
         .version
         .map(|version| format!(" {version}"))
         .unwrap_or_default();
+    let name = match part.engine {
+        Engine::Tgi => "TGI",
+        _ => "vLLM",
+    };
     format!(
-        "container {}: in vLLM{release} the fraction {fraction} means the whole GPU",
+        "container {}: in {name}{release} the fraction {fraction} means the whole GPU",
         short(&claim.container)
     )
 }
@@ -134,5 +147,5 @@ pub(crate) fn beside(
         let severity = finding.severity.min(Severity::Info);
         return Some(finding.with_severity(severity));
     }
-    Some(finding.detail(format!("{RELEASE}, {SUM}")))
+    Some(finding.detail(format!("{}, {SUM}", release_of(part))))
 }

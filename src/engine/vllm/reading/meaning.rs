@@ -2,7 +2,8 @@
 //!
 //! | releases | core | the fraction bounds |
 //! | --- | --- | --- |
-//! | up to 0.6.3 | V0 | this instance |
+//! | up to 0.3.0 | V0 | the whole device |
+//! | 0.3.1 to 0.6.3 | V0 | this instance (vllm-project/vllm#2863) |
 //! | 0.6.4 | V0 | the whole device |
 //! | 0.6.6 to 0.7.3 | V0 unless asked | this instance; V1 the whole device |
 //! | 0.8.0 to 0.9.0 | V1 by default | the whole device; V0 this instance |
@@ -16,7 +17,9 @@ use crate::engine::reader::Context;
 use crate::engine::{Meaning, Version};
 use crate::invocation::Command;
 
-/// The release whose V0 core counted the whole device.
+/// The first release that left out what others held when it started.
+const LEFT_OUT: Version = Version::new(0, 3, 1);
+/// The later release whose V0 core counted the whole device.
 const GLOBAL: Version = Version::new(0, 6, 4);
 /// The first one after it.
 const AFTER_GLOBAL: Version = Version::new(0, 6, 5);
@@ -83,7 +86,7 @@ pub(super) fn of(
     let Some(version) = version else {
         return Meaning::Instance;
     };
-    if (GLOBAL..AFTER_GLOBAL).contains(&version) {
+    if version < LEFT_OUT || (GLOBAL..AFTER_GLOBAL).contains(&version) {
         return Meaning::WholeDevice;
     }
     if !(AFTER_GLOBAL..PER_INSTANCE).contains(&version) {

@@ -9,7 +9,7 @@ use crate::cli::args::{Output, PolicyExplain};
 use crate::cli::state::Applied;
 use crate::cli::{Failure, input, output, state};
 use crate::configuration::{Configuration, NodeLabels};
-use crate::document::API_VERSION;
+use crate::document::{API_VERSION, Kind};
 use crate::policy::file::{self, Document};
 use crate::policy::written::{self, Written};
 use crate::policy::{Policy, PolicySet};
@@ -29,7 +29,7 @@ struct Known {
 }
 
 /// Where a policy stands.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Place {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ struct Place {
 }
 
 /// What was looked at before a policy was found, in order of precedence.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Considered {
     policy: String,
@@ -99,7 +99,7 @@ struct InUse {
 #[serde(rename_all = "camelCase")]
 struct Explanation {
     api_version: &'static str,
-    kind: &'static str,
+    kind: Kind,
     items: Vec<Explained>,
     policies: Vec<InUse>,
 }
@@ -134,7 +134,7 @@ pub(super) fn run(args: &PolicyExplain) -> Result<(), Failure> {
     }
     let explanation = Explanation {
         api_version: API_VERSION,
-        kind: "PolicyExplanation",
+        kind: Kind::PolicyExplanation,
         policies: in_use(&items, &known),
         items,
     };
@@ -271,9 +271,24 @@ fn of_pods(
             .iter()
             .filter(|name| bound.is_none_or(|bound| bound == *name));
         let names: Vec<String> = names.cloned().collect();
-        if !names.is_empty() {
-            places.push(there(names, Some(&group.labels)));
+        if names.is_empty() {
+            continue;
         }
+        let new = there(names, Some(&group.labels));
+        let alike = |old: &&mut There| {
+            !old.nodes.is_empty()
+                && old.policy == new.policy
+                && old.considered == new.considered
+                && old.device_policy == new.device_policy
+                && old.considered_for_devices == new.considered_for_devices
+        };
+        match places.iter_mut().find(alike) {
+            Some(old) => old.nodes.extend(new.nodes),
+            None => places.push(new),
+        }
+    }
+    for there in &mut places {
+        there.nodes.sort_unstable();
     }
     Explained {
         object: workload.object.clone(),

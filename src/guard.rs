@@ -83,9 +83,10 @@ struct Under<'a> {
     instead: Vec<&'a PolicyRef>,
 }
 
-/// The base rules of the policies in force.
+/// The base rules of the policies in force, for every namespace but `exempt`: those that the webhook's registrations leave out
+/// as well.
 #[must_use]
-pub fn export(policies: &PolicySet) -> Guard {
+pub fn export(policies: &PolicySet, exempt: &[String]) -> Guard {
     let all: Vec<&PolicyRef> = policies.iter().collect();
     let mut guard = Guard::default();
     for (index, policy) in all.iter().enumerate() {
@@ -114,7 +115,7 @@ pub fn export(policies: &PolicySet) -> Guard {
         for action in Action::WITH_OBJECTS {
             let rules: Vec<&Rule> = rules.iter().filter(|rule| rule.action == action).collect();
             if !rules.is_empty() {
-                guard.objects.extend(objects(&under, action, &rules));
+                guard.objects.extend(objects(&under, action, &rules, exempt));
             }
         }
     }
@@ -130,7 +131,7 @@ impl Under<'_> {
 }
 
 /// The policy and its binding for the rules of one action.
-fn objects(under: &Under<'_>, action: Action, rules: &[&Rule]) -> [Value; 2] {
+fn objects(under: &Under<'_>, action: Action, rules: &[&Rule], exempt: &[String]) -> [Value; 2] {
     let policy = under.policy;
     let name = format!("vramgate-{}-{}", policy.name, action.as_str().to_lowercase());
     let labels = json!({"app.kubernetes.io/name": "vramgate", "app.kubernetes.io/component": "base-rules"});
@@ -147,6 +148,14 @@ fn objects(under: &Under<'_>, action: Action, rules: &[&Rule]) -> [Value; 2] {
     for (field, selector) in selectors {
         if let Some(selector) = selector.as_ref().filter(|selector| !selector.is_empty()) {
             constraints[field] = cel::selector_object(selector);
+        }
+    }
+    if !exempt.is_empty() {
+        let others = json!({"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt});
+        let selector = &mut constraints["namespaceSelector"];
+        match selector["matchExpressions"].as_array_mut() {
+            Some(expressions) => expressions.push(others),
+            None => selector["matchExpressions"] = json!([others]),
         }
     }
     let validations: Vec<Value> = rules

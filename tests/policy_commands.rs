@@ -47,7 +47,11 @@ impl Folder {
             .output()
             .unwrap();
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
     }
 }
 
@@ -58,7 +62,9 @@ impl Drop for Folder {
 }
 
 fn policy(name: &str, spec: &str) -> String {
-    format!("apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n")
+    format!(
+        "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+    )
 }
 
 const CLUSTER: &str = r#"apiVersion: v1
@@ -98,11 +104,17 @@ fn lint_tells_each_thing_in_its_place_and_the_exit_code_is_a_promise() {
     let (code, text, _) = folder.policy(&["lint", "ok.yaml"]);
     assert_eq!((code, text.as_str()), (0, "1 file: 0 errors, 0 warnings\n"));
 
-    folder.write("bad.yaml", &policy("bad", "{device: {bugdet: 1}, codes: {error: [VG999]}}"));
+    folder.write(
+        "bad.yaml",
+        &policy("bad", "{device: {bugdet: 1}, codes: {error: [VG999]}}"),
+    );
     let (code, text, _) = folder.policy(&["lint", "bad.yaml"]);
     assert_eq!(code, 1);
     assert!(text.contains("bad.yaml:4:17: error: spec.device.bugdet: is no field of spec.device; did you mean budget? [invalid]"), "{text}");
-    assert!(text.contains("VG999") && text.ends_with("1 file: 2 errors, 0 warnings\n"), "{text}");
+    assert!(
+        text.contains("VG999") && text.ends_with("1 file: 2 errors, 0 warnings\n"),
+        "{text}"
+    );
     assert_eq!(folder.policy(&["lint", "--fail-on", "never", "bad.yaml"]).0, 0);
     assert_eq!(folder.policy(&["lint", "missing.yaml"]).0, 2);
     folder.write("none.yaml", "a: [\n");
@@ -138,10 +150,18 @@ fn lint_tells_each_thing_in_its_place_and_the_exit_code_is_a_promise() {
     let (_, text, _) = folder.policy(&["lint", "set.yaml", "--cluster-state", "cluster.txt", "-o", "json"]);
     let result: Value = serde_json::from_str(&text).unwrap();
     let remarks = result["items"].as_array().unwrap();
-    let nothing = remarks.iter().find(|one| one["rule"] == "matches-nothing" && one["policy"] == "second");
+    let nothing = remarks
+        .iter()
+        .find(|one| one["rule"] == "matches-nothing" && one["policy"] == "second");
     let nothing = nothing.unwrap_or_else(|| panic!("{text}"));
-    assert_eq!(nothing["message"], "matches none of the nodes of this cluster: the label pool is there shared");
-    assert_eq!((nothing["file"].as_str(), nothing["severity"].as_str()), (Some("set.yaml"), Some("warning")));
+    assert_eq!(
+        nothing["message"],
+        "matches none of the nodes of this cluster: the label pool is there shared"
+    );
+    assert_eq!(
+        (nothing["file"].as_str(), nothing["severity"].as_str()),
+        (Some("set.yaml"), Some("warning"))
+    );
 }
 
 const SUITE: &str = "\
@@ -163,7 +183,10 @@ EXPECTED
 #[test]
 fn suites_pass_fail_and_are_rewritten() {
     let folder = Folder::new();
-    folder.write("policy.yaml", &policy("small", "{priority: 1, device: {budget: 0.40}}"));
+    folder.write(
+        "policy.yaml",
+        &policy("small", "{priority: 1, device: {budget: 0.40}}"),
+    );
     let suite = |expected: &str| {
         SUITE
             .replace("CLUSTER", CLUSTER)
@@ -175,11 +198,17 @@ fn suites_pass_fail_and_are_rewritten() {
     let (code, text, _) = folder.policy(&["test"]);
     assert_eq!(code, 1, "{text}");
     assert!(text.contains("FAILED   small.md:26 A pod"), "{text}");
-    assert!(text.contains("    - admit Pod a/chat\n    + deny Pod a/chat: VG201"), "{text}");
+    assert!(
+        text.contains("    - admit Pod a/chat\n    + deny Pod a/chat: VG201"),
+        "{text}"
+    );
     assert!(text.contains("0 passed, 1 failed"), "{text}");
     let (code, text, _) = folder.policy(&["test", "-o", "junit", "."]);
     assert_eq!(code, 1);
-    assert!(text.contains("<testsuite name=\"small.md\" tests=\"1\" failures=\"1\" errors=\"0\">"), "{text}");
+    assert!(
+        text.contains("<testsuite name=\"small.md\" tests=\"1\" failures=\"1\" errors=\"0\">"),
+        "{text}"
+    );
 
     let (code, _, _) = folder.policy(&["test", "--update", "small.md"]);
     assert_eq!(code, 0);
@@ -191,7 +220,10 @@ fn suites_pass_fail_and_are_rewritten() {
     assert_eq!(result["items"][0]["status"], "passed");
 
     // What cannot be used is named with the line of the suite.
-    folder.write("broken.md", &suite("x").replace("kind: Pod", "kind: Pod\n  bad: ["));
+    folder.write(
+        "broken.md",
+        &suite("x").replace("kind: Pod", "kind: Pod\n  bad: ["),
+    );
     let (code, _, errors) = folder.policy(&["test", "broken.md"]);
     assert_eq!(code, 2);
     assert!(errors.starts_with("error: broken.md:"), "{errors}");
@@ -211,7 +243,14 @@ fn explain_names_the_policy_the_selector_that_failed_and_each_value_with_its_lin
     folder.write("policies/set.yaml", &policies);
     folder.write("cluster.yaml", CLUSTER);
     folder.write("pod.yaml", &pod("a", "chat", "0.50", "restartPolicy: Always"));
-    let args = ["explain", "pod.yaml", "--cluster-state", "cluster.yaml", "--policy-dir", "policies"];
+    let args = [
+        "explain",
+        "pod.yaml",
+        "--cluster-state",
+        "cluster.yaml",
+        "--policy-dir",
+        "policies",
+    ];
     let (code, text, errors) = folder.policy(&args);
     assert_eq!(code, 0, "{errors}");
     for expected in [
@@ -229,49 +268,111 @@ fn explain_names_the_policy_the_selector_that_failed_and_each_value_with_its_lin
     }
     let (_, text, _) = folder.policy(&[&args[..], &["-o", "json"]].concat());
     let result: Value = serde_json::from_str(&text).unwrap();
-    let shared = result["policies"].as_array().unwrap().iter().find(|one| one["policy"] == "shared");
+    let shared = result["policies"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["policy"] == "shared");
     let values = shared.unwrap()["values"].as_array().unwrap();
     let of = |field: &str| values.iter().find(|one| one["field"] == field).unwrap();
     assert_eq!(of("spec.device.budget")["origin"], "policies/set.yaml:9");
     assert_eq!(of("spec.mode")["origin"], "built-in default");
     // What the policy moves to another list has left the one of the default.
-    assert!(!of("spec.codes.warning")["value"].as_str().unwrap().contains("VG103"));
+    assert!(
+        !of("spec.codes.warning")["value"]
+            .as_str()
+            .unwrap()
+            .contains("VG103")
+    );
 }
 
 #[test]
 fn diff_tells_whose_verdict_changes() {
     let folder = Folder::new();
-    folder.write("old/p.yaml", &policy("p", "{priority: 1, device: {budget: 0.90}}"));
-    folder.write("new/p.yaml", &policy("p", "{priority: 1, device: {budget: 0.70}}"));
+    folder.write(
+        "old/p.yaml",
+        &policy("p", "{priority: 1, device: {budget: 0.90}}"),
+    );
+    folder.write(
+        "new/p.yaml",
+        &policy("p", "{priority: 1, device: {budget: 0.70}}"),
+    );
     let on = "nodeName: n1";
-    let pods = [pod("a", "one", "0.30", on), pod("a", "two", "0.30", on), pod("b", "three", "0.20", on)].concat();
+    let pods = [
+        pod("a", "one", "0.30", on),
+        pod("a", "two", "0.30", on),
+        pod("b", "three", "0.20", on),
+    ]
+    .concat();
     folder.write("state.yaml", &format!("{CLUSTER}{pods}"));
     let (code, text, errors) = folder.policy(&["diff", "old", "new", "--cluster-state", "state.yaml"]);
     assert_eq!(code, 1, "{errors}");
     assert!(text.contains("node n1: budget 0.90 -> 0.70 (p -> p)"), "{text}");
     assert!(text.contains("Pod a/one"), "{text}");
-    assert!(text.contains("3 from admit to deny, 0 from deny to admit, 0 with other findings, 0 the same"), "{text}");
-    let (code, text, _) = folder.policy(&["diff", "new", "old", "--cluster-state", "state.yaml", "-o", "json"]);
+    assert!(
+        text.contains("3 from admit to deny, 0 from deny to admit, 0 with other findings, 0 the same"),
+        "{text}"
+    );
+    let (code, text, _) = folder.policy(&[
+        "diff",
+        "new",
+        "old",
+        "--cluster-state",
+        "state.yaml",
+        "-o",
+        "json",
+    ]);
     assert_eq!(code, 1);
     let result: Value = serde_json::from_str(&text).unwrap();
     assert_eq!(result["items"][0]["change"], "deny-to-admit");
     assert_eq!(result["items"][0]["old"]["findings"][0]["code"], "VG201");
     let (code, text, _) = folder.policy(&["diff", "old", "old", "--cluster-state", "state.yaml"]);
-    assert_eq!((code, text.as_str()), (0, "0 from admit to deny, 0 from deny to admit, 0 with other findings, 3 the same\n"));
-    assert_eq!(folder.policy(&["diff", "old", "missing", "--cluster-state", "state.yaml"]).0, 2);
+    assert_eq!(
+        (code, text.as_str()),
+        (
+            0,
+            "0 from admit to deny, 0 from deny to admit, 0 with other findings, 3 the same\n"
+        )
+    );
+    assert_eq!(
+        folder
+            .policy(&["diff", "old", "missing", "--cluster-state", "state.yaml"])
+            .0,
+        2
+    );
 }
 
 #[test]
 fn export_prints_objects_for_kubectl_and_says_what_is_left_out() {
     let folder = Folder::new();
-    folder.write("p.yaml", &policy("light", "{priority: 1, match: {namespaces: {matchLabels: {team: a}}}, mig: {profiles: [1g.10gb]}}"));
-    folder.write("q.yaml", &policy("nodes", "{priority: 2, match: {nodes: {matchLabels: {pool: x}}}, mig: {profiles: [1g.10gb]}}"));
+    folder.write(
+        "p.yaml",
+        &policy(
+            "light",
+            "{priority: 1, match: {namespaces: {matchLabels: {team: a}}}, mig: {profiles: [1g.10gb]}}",
+        ),
+    );
+    folder.write(
+        "q.yaml",
+        &policy(
+            "nodes",
+            "{priority: 2, match: {nodes: {matchLabels: {pool: x}}}, mig: {profiles: [1g.10gb]}}",
+        ),
+    );
     let (code, text, notes) = folder.policy(&["export-vap", "p.yaml", "q.yaml"]);
     assert_eq!(code, 0, "{notes}");
-    assert!(text.starts_with("---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"), "{text}");
+    assert!(
+        text.starts_with(
+            "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\n"
+        ),
+        "{text}"
+    );
     assert!(text.contains("name: vramgate-light-deny"), "{text}");
     assert_eq!(notes.lines().count(), 1, "{notes}");
-    assert!(notes.contains("not exported: policy nodes: match.nodes"), "{notes}");
+    assert!(
+        notes.contains("not exported: policy nodes: match.nodes"),
+        "{notes}"
+    );
     let (_, json, _) = folder.policy(&["export-vap", "-o", "json"]);
     let list: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(list["kind"], "List");

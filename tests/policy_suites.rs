@@ -94,7 +94,16 @@ fn examples_are_clean_alone_and_told_of_each_other() {
         .filter(|remark| remark["severity"] == "warning")
         .map(|remark| remark["rule"].as_str().unwrap())
         .collect();
-    assert_eq!(rules, ["unreachable", "unreachable", "unreachable", "unreachable", "resets"]);
+    assert_eq!(
+        rules,
+        [
+            "unreachable",
+            "unreachable",
+            "unreachable",
+            "unreachable",
+            "resets"
+        ]
+    );
     let without: Vec<String> = examples()
         .iter()
         .filter(|path| !path.ends_with("shadow-rollout.yaml"))
@@ -104,4 +113,27 @@ fn examples_are_clean_alone_and_told_of_each_other() {
     args.extend(without.iter().map(String::as_str));
     let output = vramgate(&args);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+}
+
+/// The page about suites shows a whole one.
+#[test]
+fn the_suite_of_the_documentation_passes() {
+    let page =
+        fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/policy-suites.md")).unwrap();
+    let (_, behind) = page.split_once("````markdown\n").unwrap();
+    let (suite, _) = behind.split_once("\n````\n").unwrap();
+    let folder = std::env::temp_dir().join(format!("vramgate-suite-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let file = folder.join("shown.md");
+    fs::write(&file, suite).unwrap();
+    let output = vramgate(&["policy", "test", &file.display().to_string()]);
+    let _ = fs::remove_dir_all(&folder);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}{}",
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    assert!(text(&output.stdout).ends_with("1 passed, 0 failed\n"));
 }

@@ -12,7 +12,7 @@ fn guard(texts: &[&str]) -> Guard {
             file::parse(&text, "test").unwrap()
         })
         .collect();
-    export(&PolicySet::from_documents(documents).unwrap())
+    export(&PolicySet::from_documents(documents).unwrap(), &[])
 }
 
 /// The rules of a policy under an action, as expression and message.
@@ -130,4 +130,15 @@ fn modes_and_severities_decide_what_becomes_of_a_pod() {
     let quiet = guard(&["{priority: 1, codes: {info: [VG303, VG305, VG501, VG502]}}"]);
     assert_eq!(codes(&quiet, "vramgate-p0-deny"), [] as [&str; 0]);
     assert_eq!(codes(&quiet, "vramgate-p0-warn"), [] as [&str; 0]);
+}
+
+#[test]
+fn exempt_namespaces_stand_beside_the_selectors_of_the_policy() {
+    let exported = export(&PolicySet::built_in(), &["kube-system".to_owned()]);
+    let selector = &exported.objects[0]["spec"]["matchConstraints"]["namespaceSelector"];
+    assert_eq!(
+        *selector,
+        json!({"matchExpressions": [
+            {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system"]}]})
+    );
 }

@@ -95,12 +95,20 @@ fn vramgate(directory: &std::path::Path, args: &[&str]) -> String {
 fn guard(s: &Scenario) -> std::path::PathBuf {
     let directory = s.cluster.directory.join(s.name);
     fs::create_dir_all(directory.join("policies")).unwrap();
-    fs::write(directory.join("policies/policy.yaml"), POLICY.replace("NAME", s.name)).unwrap();
+    fs::write(
+        directory.join("policies/policy.yaml"),
+        POLICY.replace("NAME", s.name),
+    )
+    .unwrap();
     let list = vramgate(&directory, &["policy", "export-vap", "policies", "-o", "json"]);
     let mut list: Value = serde_json::from_str(&list).unwrap();
     let items = list["items"].as_array_mut().unwrap();
     items.retain(|item| !item["metadata"]["name"].as_str().unwrap().contains("built-in"));
-    assert_eq!(items.len(), 8, "deny and warn of the one, audit and warn of the other: {items:?}");
+    assert_eq!(
+        items.len(),
+        8,
+        "deny and warn of the one, audit and warn of the other: {items:?}"
+    );
     let applied = s.kubectl(&["apply", "-f", "-"], Some(&list));
     assert!(!applied.contains("rror"), "{applied}");
     let class = json!({"apiVersion": "node.k8s.io/v1", "kind": "RuntimeClass", "metadata": {"name": "base-rules"}, "handler": "nvidia"});
@@ -134,16 +142,25 @@ fn g20_base_rules_stand_while_vramgate_is_down() {
     eventually("the base rules are in force", 30, || is_refused(&s, &ghost));
     s.cluster.with_vramgate(crate::vramgate::Vramgate::kill);
     let text = is_refused(&s, &ghost).expect("a pod that sees every device is refused");
-    assert!(text.contains("VG501") && text.contains("policy base-rules-down"), "{text}");
-    let other = pod(&s, "other", &json!({"name": "c", "image": "registry.example/app:1",
-        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}));
+    assert!(
+        text.contains("VG501") && text.contains("policy base-rules-down"),
+        "{text}"
+    );
+    let other = pod(
+        &s,
+        "other",
+        &json!({"name": "c", "image": "registry.example/app:1",
+        "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]}),
+    );
     s.api()
         .post(&pods(&s), &other)
         .admitted("a program that is not known")
         .says("a program that is not known", "VG501");
     let mut free = ghost.clone();
     free["metadata"]["labels"] = json!({"tier": "free"});
-    s.api().post(&pods(&s), &free).admitted("one under the policy above, in shadow");
+    s.api()
+        .post(&pods(&s), &free)
+        .admitted("one under the policy above, in shadow");
     let web = pod(&s, "web", &json!({"name": "web", "image": "nginx:1"}));
     s.api()
         .post(&pods(&s), &web)
@@ -151,7 +168,9 @@ fn g20_base_rules_stand_while_vramgate_is_down() {
         .without_warning("a pod without a GPU", "VG");
     let closed = json!({"name": "c", "image": "vllm/vllm-openai:v0.20.0", "args": ["--model=example-org/chat-7b"],
         "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]});
-    s.api().post(&pods(&s), &pod(&s, "closed", &closed)).admitted("an engine that is shut out");
+    s.api()
+        .post(&pods(&s), &pod(&s, "closed", &closed))
+        .admitted("an engine that is shut out");
     s.cluster.with_vramgate(crate::vramgate::Vramgate::start);
 }
 
@@ -160,7 +179,10 @@ struct Dice(u64);
 
 impl Dice {
     fn below(&mut self, most: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         usize::try_from((self.0 >> 33) % u64::try_from(most).unwrap()).unwrap()
     }
 
@@ -196,7 +218,13 @@ fn random_container(dice: &mut Dice, name: &str) -> Value {
         json!(["serve"]),
     ];
     set(&mut container, "args", dice.one(&args));
-    let commands = [Value::Null, Value::Null, Value::Null, json!(["sleep", "9"]), json!(["vllm", "serve", "m"])];
+    let commands = [
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        json!(["sleep", "9"]),
+        json!(["vllm", "serve", "m"]),
+    ];
     set(&mut container, "command", dice.one(&commands));
     let variable = |value: &str| json!([{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]);
     let env = [
@@ -226,7 +254,13 @@ fn random_container(dice: &mut Dice, name: &str) -> Value {
     if !limits.is_null() {
         container["resources"] = json!({"limits": limits});
     }
-    let security = [Value::Null, Value::Null, Value::Null, json!({"privileged": true}), json!({"privileged": false})];
+    let security = [
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        json!({"privileged": true}),
+        json!({"privileged": false}),
+    ];
     set(&mut container, "securityContext", dice.one(&security));
     let mounts = [
         Value::Null,
@@ -243,12 +277,25 @@ fn random_pod(s: &Scenario, dice: &mut Dice, number: usize) -> Value {
     if dice.below(3) == 0 {
         containers.push(random_container(dice, "two"));
     }
-    let paths = ["/dev/nvidia0", "/dev", "//dev//nvidiactl", "/dev/shm", "/dev.d/nvidia0", "/var/log"];
+    let paths = [
+        "/dev/nvidia0",
+        "/dev",
+        "//dev//nvidiactl",
+        "/dev/shm",
+        "/dev.d/nvidia0",
+        "/var/log",
+    ];
     let mut pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": format!("pod-{number}"), "namespace": s.name},
         "spec": {"containers": containers, "volumes": [
             {"name": "host", "hostPath": {"path": paths[dice.below(paths.len())]}}, {"name": "empty", "emptyDir": {}}]}});
-    let labels = [Value::Null, Value::Null, Value::Null, json!({"tier": "free"}), json!({"role": "agent"})];
+    let labels = [
+        Value::Null,
+        Value::Null,
+        Value::Null,
+        json!({"tier": "free"}),
+        json!({"role": "agent"}),
+    ];
     set(&mut pod["metadata"], "labels", dice.one(&labels));
     if dice.below(4) == 0 {
         let container = random_container(dice, "before");
@@ -264,7 +311,11 @@ fn random_pod(s: &Scenario, dice: &mut Dice, number: usize) -> Value {
 fn g20_base_rules_refuse_nothing_that_vramgate_admits() {
     let s = Scenario::alone("base-rules-random");
     let directory = guard(&s);
-    let two = pod(&s, "two", &json!({"name": "c", "image": "registry.example/app:1", "resources": {"limits": {"nvidia.com/mig-1g.10gb": 2}}}));
+    let two = pod(
+        &s,
+        "two",
+        &json!({"name": "c", "image": "registry.example/app:1", "resources": {"limits": {"nvidia.com/mig-1g.10gb": 2}}}),
+    );
     for kind in ["validatingwebhookconfigurations", "mutatingwebhookconfigurations"] {
         s.kubectl(&["delete", kind, "--all"], None);
     }
@@ -279,7 +330,16 @@ fn g20_base_rules_refuse_nothing_that_vramgate_admits() {
     fs::write(directory.join("pods.txt"), text.join("\n")).unwrap();
     let answers = vramgate(
         &directory,
-        &["check", "pods.txt", "--cluster-state", "cluster.txt", "--policy-dir", "policies", "-o", "json"],
+        &[
+            "check",
+            "pods.txt",
+            "--cluster-state",
+            "cluster.txt",
+            "--policy-dir",
+            "policies",
+            "-o",
+            "json",
+        ],
     );
     let answers: Value = serde_json::from_str(&answers).unwrap();
     let denied: BTreeSet<&str> = answers["items"]
@@ -293,7 +353,10 @@ fn g20_base_rules_refuse_nothing_that_vramgate_admits() {
     for (pod, text) in pods.iter().zip(&refused) {
         let Some(text) = text else { continue };
         let name = pod["metadata"]["name"].as_str().unwrap();
-        assert!(denied.contains(name), "vramgate admits what a base rule refuses: {text}\n{pod:#}");
+        assert!(
+            denied.contains(name),
+            "vramgate admits what a base rule refuses: {text}\n{pod:#}"
+        );
         let at = text.find("VG").unwrap();
         codes.insert(text[at..at + 5].to_owned());
     }
@@ -301,5 +364,9 @@ fn g20_base_rules_refuse_nothing_that_vramgate_admits() {
     assert!(expected.iter().all(|code| codes.contains(code)), "{codes:?}");
     let count = refused.iter().flatten().count();
     assert!((60..360).contains(&count), "{count} of 400 were refused");
-    assert!(count * 2 > denied.len(), "the base rules hold a part that is worth having: {count} of {}", denied.len());
+    assert!(
+        count * 2 > denied.len(),
+        "the base rules hold a part that is worth having: {count} of {}",
+        denied.len()
+    );
 }

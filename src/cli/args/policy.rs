@@ -122,6 +122,9 @@ pub(in crate::cli) struct PolicyExportVap {
     /// All policies of the cluster: files, folders or `-`; the built-in default is always among them
     #[arg(value_name = "FILE")]
     pub(in crate::cli) files: Vec<PathBuf>,
+    /// A namespace in which nothing is refused, as the webhook's registrations leave it out. Repeat it for several
+    #[arg(long = "exempt-namespace", value_name = "NAME")]
+    pub(in crate::cli) exempt_namespaces: Vec<String>,
     /// yaml or json
     #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(in crate::cli) output: Output,

@@ -19,7 +19,7 @@ pub(super) fn run(args: &PolicyExportVap) -> Result<(), Failure> {
             documents.extend(file::parse(&source.text, &source.name)?);
         }
     }
-    let exported = guard::export(&PolicySet::from_documents(documents)?);
+    let exported = guard::export(&PolicySet::from_documents(documents)?, &args.exempt_namespaces);
     for line in &exported.left_out {
         output::note(&format!("note: not exported: {}", output::clean(line)));
     }

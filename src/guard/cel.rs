@@ -12,12 +12,12 @@ pub(super) fn variables(under: &Under<'_>) -> Value {
     json!([
         variable("labels", map("object.metadata.labels")),
         variable("namespaceLabels", map("namespaceObject.metadata.labels")),
-        variable("elsewhere", elsewhere(under)),
         variable("containers", containers()),
         variable(
             "workers",
             format!("variables.containers.filter(c, !({}))", is_agent())
         ),
+        variable("elsewhere", elsewhere(under)),
         variable("strangers", strangers(under)),
     ])
 }
@@ -31,11 +31,20 @@ fn containers() -> String {
     format!("object.spec.containers + (has({list}) ? {list} : [])")
 }
 
-/// Whether a policy of higher precedence applies, or the pod is one that a kubelet shows and nobody can refuse.
+/// Whether a policy of higher precedence applies, or the pod is one that nothing holds up: a kubelet shows it, or all of its
+/// containers that ask for a device are agents.
 fn elsewhere(under: &Under<'_>) -> String {
+    let gpu = "c.resources.limits.exists(k, (k.startsWith('nvidia.com/gpu') || k.startsWith('nvidia.com/mig-')) && \
+               string(c.resources.limits[k]) != '0')";
     let mut ways = vec![
         "(has(object.metadata.annotations) && 'kubernetes.io/config.mirror' in object.metadata.annotations)"
             .to_owned(),
+        format!(
+            "(variables.containers.exists(c, {agent} && {asks}) && \
+             !variables.workers.exists(c, has(c.resources) && has(c.resources.limits) && {gpu}))",
+            agent = is_agent(),
+            asks = asks(),
+        ),
     ];
     ways.extend(under.above.iter().map(|policy| matches(&policy.matches)));
     ways.join(" || ")
@@ -120,18 +129,23 @@ fn is_agent() -> String {
     )
 }
 
-/// The containers that ask for no device at all, and that no policy exempts.
-fn strangers(under: &Under<'_>) -> String {
-    let asks = ["limits", "requests"].map(|side| {
+/// Whether `c` asks for anything that may be a device.
+fn asks() -> String {
+    let sides = ["limits", "requests"].map(|side| {
         format!(
             "(has(c.resources.{side}) && c.resources.{side}.exists(k, !(k in ['cpu', 'memory', 'ephemeral-storage']) && \
              !k.startsWith('hugepages-')))"
         )
     });
-    let mut kept = vec![format!(
-        "!(has(c.resources) && ({} || has(c.resources.claims)))",
-        asks.join(" || ")
-    )];
+    format!(
+        "(has(c.resources) && ({} || has(c.resources.claims)))",
+        sides.join(" || ")
+    )
+}
+
+/// The containers that ask for no device at all, and that no policy exempts.
+fn strangers(under: &Under<'_>) -> String {
+    let mut kept = vec![format!("!{}", asks())];
     for policy in under.without_node() {
         let exempt = &policy.access.exempt;
         for image in &exempt.images {

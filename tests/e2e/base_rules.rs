@@ -350,16 +350,20 @@ fn g20_base_rules_refuse_nothing_that_vramgate_admits() {
         .map(|item| item["object"]["name"].as_str().unwrap())
         .collect();
     let mut codes = BTreeSet::new();
+    let mut too_hard = Vec::new();
     for (pod, text) in pods.iter().zip(&refused) {
         let Some(text) = text else { continue };
-        let name = pod["metadata"]["name"].as_str().unwrap();
-        assert!(
-            denied.contains(name),
-            "vramgate admits what a base rule refuses: {text}\n{pod:#}"
-        );
+        if !denied.contains(pod["metadata"]["name"].as_str().unwrap()) {
+            too_hard.push(format!("{text}\n{pod}"));
+        }
         let at = text.find("VG").unwrap();
         codes.insert(text[at..at + 5].to_owned());
     }
+    assert!(
+        too_hard.is_empty(),
+        "vramgate admits what a base rule refuses:\n{}",
+        too_hard.join("\n\n")
+    );
     let expected = ["VG305", "VG306", "VG501", "VG502", "VG503"].map(str::to_owned);
     assert!(expected.iter().all(|code| codes.contains(code)), "{codes:?}");
     let count = refused.iter().flatten().count();

@@ -79,7 +79,7 @@ struct Explained {
 /// A value of a policy that applies.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Value {
+struct Effective {
     field: String,
     value: String,
     /// `FILE:LINE`, or `built-in default`.
@@ -93,7 +93,7 @@ struct InUse {
     policy: String,
     /// Whether it speaks for devices: else `spec.device` comes from another.
     devices: bool,
-    values: Vec<Value>,
+    values: Vec<Effective>,
 }
 
 #[derive(Debug, Serialize)]

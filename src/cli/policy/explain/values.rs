@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Explained, InUse, Known, Value, reason};
+use super::{Effective, Explained, InUse, Known, reason};
 use crate::policy::written::{self, Written};
 
 /// The values of every policy that applies somewhere.
@@ -37,8 +37,8 @@ pub(super) fn in_use(items: &[Explained], known: &[Known]) -> Vec<InUse> {
     in_use
 }
 
-fn of_default(one: &Written) -> Value {
-    Value {
+fn of_default(one: &Written) -> Effective {
+    Effective {
         field: one.field.clone(),
         value: one.value.clone(),
         origin: BUILT_IN.to_owned(),
@@ -49,9 +49,9 @@ fn of_default(one: &Written) -> Value {
 pub(super) const BUILT_IN: &str = "built-in default";
 
 /// What the policy says, then what it leaves out.
-fn values(one: &Known) -> Vec<Value> {
+fn values(one: &Known) -> Vec<Effective> {
     let speaks = one.policy.matches.by_nodes_alone();
-    let own = one.written.iter().map(|value| Value {
+    let own = one.written.iter().map(|value| Effective {
         field: value.field.clone(),
         value: value.value.clone(),
         origin: match value.at {
@@ -59,7 +59,7 @@ fn values(one: &Known) -> Vec<Value> {
             None => one.place.file.clone(),
         },
     });
-    let mut values: Vec<Value> = own.collect();
+    let mut values: Vec<Effective> = own.collect();
     for default in written::built_in() {
         let is_said = one.written.iter().any(|value| value.field == default.field);
         let of_device = default.field.starts_with("spec.device.");

@@ -40,6 +40,11 @@ pub mod weigh;
 
 pub use standing::{Hold, Seen, Standing};
 
+/// Patterns of the last part of an image's repository by which an agent is known that is never held up (VG210).
+pub(crate) fn agent_images() -> impl Iterator<Item = &'static str> {
+    agents::images()
+}
+
 /// Claims of one container that are named in words.
 const MOST_NAMED: usize = 2;
 

@@ -24,6 +24,7 @@ pub mod engine;
 pub mod finding;
 pub mod fit;
 pub mod footprint;
+pub mod guard;
 pub mod invocation;
 pub mod ledger;
 pub mod lint;

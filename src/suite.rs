@@ -4,20 +4,17 @@
 //! section with a manifest is a case: its manifests are applied in order, and what comes of it has to be what its `verdict`,
 //! `text` and `patch` blocks say. `docs/policy-suites.md` is the description for users.
 
-use std::fmt::Write as _;
 use std::ops::Range;
 
-use crate::decision::Verdict;
-use crate::finding::Severity;
-use crate::message;
 use crate::policy::nearest;
-use crate::workload::ObjectRef;
 
 mod difference;
 mod markdown;
+mod outcome;
 
 pub use difference::difference;
 use markdown::{Fence, Piece};
+pub use outcome::{in_one_line, outcome};
 
 /// A suite.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -300,98 +297,6 @@ fn close(open: &mut Vec<Section>, suite: &mut Suite, errors: &mut Vec<SuiteError
         expected: section.expected,
         place: section.place,
     });
-}
-
-/// What came of a case, as its blocks are to say it.
-#[must_use]
-pub fn outcome(aspect: Aspect, items: &[(ObjectRef, Verdict)]) -> String {
-    let mut text = String::new();
-    if items.is_empty() {
-        // A case that judges nothing says so, instead of passing by being empty.
-        return "no object asks for a GPU\n".to_owned();
-    }
-    for (object, verdict) in items {
-        // Writing to a string cannot fail.
-        let _ = match aspect {
-            Aspect::Verdict => writeln!(text, "{}", in_one_line(object, verdict)),
-            Aspect::Text => whole(&mut text, object, verdict),
-            Aspect::Patch => patch(&mut text, verdict),
-        };
-    }
-    if aspect == Aspect::Patch && text.is_empty() {
-        return "nothing is changed\n".to_owned();
-    }
-    text
-}
-
-fn word(verdict: &Verdict) -> &'static str {
-    if verdict.admit { "admit" } else { "deny" }
-}
-
-/// `deny Pod llm/chat: VG201, warning VG103`.
-#[must_use]
-pub fn in_one_line(object: &ObjectRef, verdict: &Verdict) -> String {
-    let name = format!("{} {}/{}", object.kind, object.namespace, object.name);
-    let codes = |severity: Severity| {
-        let mut codes: Vec<&str> = Vec::new();
-        let found = verdict
-            .findings
-            .iter()
-            .filter(|finding| finding.severity == severity);
-        for code in found.map(|finding| finding.code.as_str()) {
-            if !codes.contains(&code) {
-                codes.push(code);
-            }
-        }
-        codes
-    };
-    let warning = if verdict.would_deny {
-        "would deny"
-    } else {
-        "warning"
-    };
-    let errors = codes(Severity::Error).into_iter().map(str::to_owned);
-    let warnings = codes(Severity::Warning)
-        .into_iter()
-        .map(|code| format!("{warning} {code}"));
-    let codes: Vec<String> = errors.chain(warnings).collect();
-    let line = format!("{} {name}", word(verdict));
-    let line = if codes.is_empty() {
-        line
-    } else {
-        format!("{line}: {}", codes.join(", "))
-    };
-    message::one_line(&line).into_owned()
-}
-
-fn whole(text: &mut String, object: &ObjectRef, verdict: &Verdict) -> std::fmt::Result {
-    let name = format!("{} {}/{}", object.kind, object.namespace, object.name);
-    writeln!(text, "{} {}", word(verdict), message::one_line(&name))?;
-    text.push_str(&message::report(verdict, "  "));
-    for row in &verdict.placement {
-        writeln!(
-            text,
-            "  on {} {}: {} of {} promised, {} of {} (evidence: {})",
-            message::one_line(&row.node),
-            message::one_line(row.device.as_deref().unwrap_or("(one of its devices)")),
-            row.promised,
-            row.budget,
-            row.promised_fraction,
-            row.budget_fraction,
-            row.evidence.as_str(),
-        )?;
-    }
-    Ok(())
-}
-
-fn patch(text: &mut String, verdict: &Verdict) -> std::fmt::Result {
-    for operation in &verdict.patches {
-        match serde_json::to_string(operation) {
-            Ok(line) => writeln!(text, "{line}")?,
-            Err(error) => writeln!(text, "a change that cannot be written: {error}")?,
-        }
-    }
-    Ok(())
 }
 
 /// Whether a block says what came of it; spaces at the ends of lines mean nothing.

@@ -9,7 +9,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 mod policy;
 
 pub(super) use policy::{
-    LintFailOn, Policy, PolicyCommand, PolicyDiff, PolicyExplain, PolicyLint, PolicyTest, TestOutput,
+    LintFailOn, Policy, PolicyCommand, PolicyDiff, PolicyExplain, PolicyExportVap, PolicyLint, PolicyTest,
+    TestOutput,
 };
 mod check;
 

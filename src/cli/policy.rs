@@ -5,6 +5,7 @@ use super::{Failure, Outcome};
 
 mod diff;
 mod explain;
+mod export_vap;
 mod lint;
 mod test;
 
@@ -15,5 +16,6 @@ pub(super) fn run(args: &Policy) -> Result<Outcome, Failure> {
         PolicyCommand::Test(args) => test::run(args),
         PolicyCommand::Explain(args) => explain::run(args).map(|()| Outcome::Passed),
         PolicyCommand::Diff(args) => diff::run(args),
+        PolicyCommand::ExportVap(args) => export_vap::run(args).map(|()| Outcome::Passed),
     }
 }

@@ -443,7 +443,7 @@ impl Access {
 }
 
 /// The severity that a rule of `spec.access` gives; `spec.codes` can only lower it.
-fn by_rule(rule: AccessRule, code: Code, policy: &Policy) -> Option<Severity> {
+pub(crate) fn by_rule(rule: AccessRule, code: Code, policy: &Policy) -> Option<Severity> {
     let severity = match rule {
         AccessRule::Deny => Severity::Error,
         AccessRule::Warn => Severity::Warning,

@@ -54,6 +54,14 @@ pub(super) fn of(placed: Placed<'_>, readings: &[Reading]) -> Option<&'static Ag
         .find(|agent| agent.images.iter().any(|pattern| wildcard(pattern, name)))
 }
 
+/// Patterns of the last parts of their images' repositories; `*` stands for any text.
+pub(super) fn images() -> impl Iterator<Item = &'static str> {
+    agents()
+        .iter()
+        .flat_map(|agent| &agent.images)
+        .map(String::as_str)
+}
+
 impl Agent {
     /// Counts it with what it is known to take.
     pub(super) fn count(&self, parts: &mut [Part]) {

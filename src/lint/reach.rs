@@ -253,8 +253,9 @@ mod tests {
             "a=1 !b",
             "a !a",
         ];
+        // With one value of each that no selector names, so that what holds for these worlds holds for all.
         let mut worlds = Vec::new();
-        for a in ["", "1", "2", "3"] {
+        for a in ["", "1", "2", "3", "4"] {
             for b in ["", "1", "2"] {
                 let labels = [("a", a), ("b", b)];
                 let labels = labels.into_iter().filter(|(_, value)| !value.is_empty());
@@ -265,7 +266,6 @@ mod tests {
                 );
             }
         }
-        // Values that no selector names, so that what holds for these worlds holds for all.
         for left in &selectors {
             for right in &selectors {
                 let (one, other) = (selector(left), selector(right));

@@ -15,14 +15,10 @@ const LITTLE: usize = 4;
 
 /// Everything about the set. `policies` in order of precedence.
 pub(super) fn remarks(policies: &[Looking<'_>], remarks: &mut Vec<Remark>) {
-    let possible = |policy: &Looking<'_>| {
-        let impossible = policy.reach.impossible();
-        impossible.map(|(part, label)| (part, label.to_owned()))
-    };
     let mut alive = Vec::new();
     for policy in policies.iter().take(MOST_COMPARED) {
-        match possible(policy) {
-            Some((part, label)) => remarks.push(never(policy, part, &label)),
+        match policy.reach.impossible() {
+            Some((part, label)) => remarks.push(never(policy, part, label)),
             None => alive.push(policy),
         }
     }
@@ -130,12 +126,12 @@ fn resets(policy: &Looking<'_>, lower: &[&Looking<'_>]) -> Option<Remark> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let path = policy.written.first().map_or("", |one| one.field.as_str());
+    let field = policy.written.first().map_or("", |one| one.field.as_str());
     Some(policy.at_name(
         Rule::Resets,
         format!(
             "policies are not merged: where it applies, what it leaves out goes back to the built-in default, also {}{more}; \
-             repeat here what is to stay, or set {path} in those policies",
+             repeat here what is to stay, or set {field} in those policies",
             named.join(", ")
         ),
     ))

@@ -139,20 +139,19 @@ spec:
   messages: {contact: \"#gpu platform\"}
 ";
         let looked = file::look(text, "a.yaml").unwrap();
-        let found: Vec<(String, String, Option<(u64, u64)>)> = written(&looked[0].tree)
-            .into_iter()
-            .map(|one| (one.field, one.value, one.at))
-            .collect();
+        let found = written(&looked[0].tree);
         let expected = [
             ("spec.device.budget", "0.850", (8, 13)),
             ("spec.device.tenants", "[[a, b], [c]]", (9, 5)),
             ("spec.unknown.mps", "{assume: 0.30}", (10, 13)),
             ("spec.messages.contact", "\"#gpu platform\"", (11, 23)),
         ];
-        assert_eq!(
-            found,
-            expected.map(|(field, value, at)| (field.to_owned(), value.to_owned(), Some(at)))
-        );
+        let expected = expected.map(|(field, value, at)| Written {
+            field: field.to_owned(),
+            value: value.to_owned(),
+            at: Some(at),
+        });
+        assert_eq!(found, expected);
     }
 
     #[test]

@@ -16,8 +16,12 @@ pub fn difference(old: &str, new: &str) -> String {
         text.push('\n');
     };
     if old.len() > MOST_LINES || new.len() > MOST_LINES {
-        old.iter().for_each(|line| put('-', line));
-        new.iter().for_each(|line| put('+', line));
+        for line in old {
+            put('-', line);
+        }
+        for line in new {
+            put('+', line);
+        }
         return text;
     }
     // The longest run of common lines from each pair of places on.

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 const SUITE: &str = "\
@@ -103,4 +105,25 @@ fn expectations_are_rewritten_in_their_place_and_nothing_else_is() {
     assert_eq!(new, expected);
     let again = read(&new).unwrap();
     assert_eq!(updated(&new, &again, &|_, _| None), new);
+}
+
+proptest! {
+    /// Whatever a text holds, reading it ends, and nothing is rewritten where nothing came of it.
+    #[test]
+    fn any_text_is_read_or_refused(parts in proptest::collection::vec(
+        prop::sample::select(vec![
+            "# a\n", "## b\n", "```yaml manifest\n", "```yaml cluster\n", "```verdict\n", "```text\n", "```\n", "````md\n", "````\n",
+            "  ```patch\n", "   ```\n", "kind: Pod\n", "Cluster: [a](b)\n", "Policy: [a](b\n", "é\u{2028}\n", "\t~~~\n", "no line break",
+        ]),
+        0..24,
+    )) {
+        let text = parts.concat();
+        if let Ok(suite) = read(&text) {
+            prop_assert_eq!(updated(&text, &suite, &|_, _| None), text.clone());
+            let rewritten = updated(&text, &suite, &|_, _| Some("new\n".to_owned()));
+            let again = read(&rewritten);
+            prop_assert!(again.is_ok(), "{:?}", again);
+            prop_assert_eq!(again.map(|again| again.cases.len()), Ok(suite.cases.len()));
+        }
+    }
 }

@@ -21,6 +21,7 @@ mod access;
 mod api;
 mod autoscalers;
 mod balancer;
+mod base_rules;
 mod certificates;
 mod chart;
 mod churn;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
-use super::{Output, output};
+use super::{Output, output, yaml_or_json};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct Policy {
@@ -24,6 +24,9 @@ pub(in crate::cli) enum PolicyCommand {
     Explain(PolicyExplain),
     /// Tell whose verdict changes between two sets of policies. Exit 0 nobody's, 1 somebody's, 2 unusable input
     Diff(PolicyDiff),
+    /// Print ValidatingAdmissionPolicies with what the API server can judge by itself, so that base rules stand while
+    /// vramgate is down: for `kubectl apply -f -`
+    ExportVap(PolicyExportVap),
 }
 
 /// From which remarks on exit code is 1.
@@ -111,5 +114,18 @@ pub(in crate::cli) struct PolicyDiff {
     pub(in crate::cli) cluster_state: Vec<PathBuf>,
     /// text or json
     #[arg(short, long, value_name = "FORMAT", default_value = "text", value_parser = output)]
+    pub(in crate::cli) output: Output,
+}
+
+#[derive(Debug, Args)]
+pub(in crate::cli) struct PolicyExportVap {
+    /// All policies of the cluster: files, folders or `-`; the built-in default is always among them
+    #[arg(value_name = "FILE")]
+    pub(in crate::cli) files: Vec<PathBuf>,
+    /// A namespace in which nothing is refused, as the webhook's registrations leave it out. Repeat it for several
+    #[arg(long = "exempt-namespace", value_name = "NAME")]
+    pub(in crate::cli) exempt_namespaces: Vec<String>,
+    /// yaml or json
+    #[arg(short, long, value_name = "FORMAT", default_value = "yaml", value_parser = yaml_or_json)]
     pub(in crate::cli) output: Output,
 }

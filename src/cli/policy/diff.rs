@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::cli::args::{Output, PolicyDiff};
 use crate::cli::{Failure, Outcome, input, output, state};
 use crate::decision::{self, Operation, Question, Verdict};
-use crate::document::API_VERSION;
+use crate::document::{API_VERSION, Kind};
 use crate::finding::Severity;
 use crate::ledger::Ledger;
 use crate::message::headline;
@@ -87,7 +87,7 @@ struct DeviceChange {
 #[serde(rename_all = "camelCase")]
 struct Differences {
     api_version: &'static str,
-    kind: &'static str,
+    kind: Kind,
     items: Vec<Row>,
     devices: Vec<DeviceChange>,
     /// Objects whose answer stays.
@@ -165,7 +165,7 @@ fn compare(snapshot: &Snapshot, old: &Arc<PolicySet>, new: &Arc<PolicySet>) -> D
     }
     Differences {
         api_version: API_VERSION,
-        kind: "PolicyDiff",
+        kind: Kind::PolicyDiff,
         items,
         devices: devices(snapshot, old, new),
         same,

@@ -10,7 +10,7 @@ use crate::cli::state::Applied;
 use crate::cli::{Failure, input, output, state};
 use crate::configuration::{Configuration, NodeLabels};
 use crate::device::Pool;
-use crate::document::API_VERSION;
+use crate::document::{API_VERSION, Kind};
 use crate::policy::file::{self, Document};
 use crate::policy::written::{self, Written};
 use crate::policy::{NodeView, Policy, PolicySet, Signature};
@@ -19,6 +19,7 @@ use crate::workload::{ObjectRef, Workload};
 
 mod reason;
 mod text;
+mod values;
 
 type Labels = BTreeMap<String, String>;
 
@@ -30,7 +31,7 @@ struct Known {
 }
 
 /// Where a policy stands.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 struct Place {
     file: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -38,7 +39,7 @@ struct Place {
 }
 
 /// What was looked at before a policy was found, in order of precedence.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Considered {
     policy: String,
@@ -79,7 +80,7 @@ struct Explained {
 /// A value of a policy that applies.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Value {
+struct Effective {
     field: String,
     value: String,
     /// `FILE:LINE`, or `built-in default`.
@@ -93,14 +94,14 @@ struct InUse {
     policy: String,
     /// Whether it speaks for devices: else `spec.device` comes from another.
     devices: bool,
-    values: Vec<Value>,
+    values: Vec<Effective>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Explanation {
     api_version: &'static str,
-    kind: &'static str,
+    kind: Kind,
     items: Vec<Explained>,
     policies: Vec<InUse>,
 }
@@ -135,8 +136,8 @@ pub(super) fn run(args: &PolicyExplain) -> Result<(), Failure> {
     }
     let explanation = Explanation {
         api_version: API_VERSION,
-        kind: "PolicyExplanation",
-        policies: in_use(&items, &known),
+        kind: Kind::PolicyExplanation,
+        policies: values::in_use(&items, &known),
         items,
     };
     if !explanation.items.is_empty() {
@@ -286,9 +287,24 @@ fn of_pods(
             .iter()
             .filter(|name| bound.is_none_or(|bound| bound == *name));
         let names: Vec<String> = names.cloned().collect();
-        if !names.is_empty() {
-            places.push(there(names, Some(group)));
+        if names.is_empty() {
+            continue;
         }
+        let new = there(names, Some(group));
+        let alike = |old: &&mut There| {
+            !old.nodes.is_empty()
+                && old.policy == new.policy
+                && old.considered == new.considered
+                && old.device_policy == new.device_policy
+                && old.considered_for_devices == new.considered_for_devices
+        };
+        match places.iter_mut().find(alike) {
+            Some(old) => old.nodes.extend(new.nodes),
+            None => places.push(new),
+        }
+    }
+    for there in &mut places {
+        there.nodes.sort_unstable();
     }
     Explained {
         object: workload.object.clone(),
@@ -349,75 +365,4 @@ impl Known {
             reason,
         }
     }
-}
-
-/// The values of every policy that applies somewhere.
-fn in_use(items: &[Explained], known: &[Known]) -> Vec<InUse> {
-    let places = || items.iter().flat_map(|item| &item.places);
-    let names: BTreeSet<&str> = places()
-        .flat_map(|there| there.policy.iter().chain(&there.device_policy))
-        .map(String::as_str)
-        .collect();
-    let mut in_use = Vec::new();
-    for one in known
-        .iter()
-        .filter(|one| names.contains(one.policy.name.as_str()))
-    {
-        in_use.push(InUse {
-            policy: one.policy.name.clone(),
-            devices: one.policy.matches.by_nodes_alone(),
-            values: values(one),
-        });
-    }
-    if let Some(name) = names
-        .iter()
-        .find(|name| !known.iter().any(|one| one.policy.name == **name))
-    {
-        let values = written::built_in().iter().map(|one| of_default(one)).collect();
-        in_use.push(InUse {
-            policy: (*name).to_owned(),
-            devices: true,
-            values,
-        });
-    }
-    in_use
-}
-
-fn of_default(one: &Written) -> Value {
-    Value {
-        field: one.field.clone(),
-        value: one.value.clone(),
-        origin: BUILT_IN.to_owned(),
-    }
-}
-
-/// As the origin of a value.
-const BUILT_IN: &str = "built-in default";
-
-/// What the policy says, then what it leaves out.
-fn values(one: &Known) -> Vec<Value> {
-    let speaks = one.policy.matches.by_nodes_alone();
-    let own = one.written.iter().map(|value| Value {
-        field: value.field.clone(),
-        value: value.value.clone(),
-        origin: match value.at {
-            Some((line, _)) => format!("{}:{line}", one.place.file),
-            None => one.place.file.clone(),
-        },
-    });
-    let mut values: Vec<Value> = own.collect();
-    for default in written::built_in() {
-        let is_said = one.written.iter().any(|value| value.field == default.field);
-        let of_device = default.field.starts_with("spec.device.");
-        if is_said || (of_device && !speaks) {
-            continue;
-        }
-        let mut value = of_default(default);
-        // A code that the policy lists has left the list of the default.
-        if let Some(list) = default.field.strip_prefix("spec.codes.") {
-            value.value = reason::codes_left(&default.value, list, &one.policy);
-        }
-        values.push(value);
-    }
-    values
 }

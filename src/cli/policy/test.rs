@@ -25,6 +25,9 @@ const MAX_SUITE_BYTES: u64 = 8 << 20;
 /// Folders below folders.
 const MAX_FOLDERS: usize = 32;
 
+/// The verdicts of a case, or why there are none.
+type Judged = Result<Vec<(ObjectRef, Verdict)>, Vec<String>>;
+
 /// What came of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -170,7 +173,7 @@ fn run_suite(path: &Path, is_named: bool, update: bool) -> Result<Vec<Ran>, Fail
         )));
     }
     let folder = path.parent().unwrap_or(Path::new(""));
-    let results: Vec<Result<Vec<(ObjectRef, Verdict)>, Vec<String>>> = suite
+    let results: Vec<Judged> = suite
         .cases
         .iter()
         .map(|case| judge(case, &name, folder))
@@ -190,12 +193,7 @@ fn run_suite(path: &Path, is_named: bool, update: bool) -> Result<Vec<Ran>, Fail
     Ok(ran)
 }
 
-fn write(
-    path: &Path,
-    text: &str,
-    suite: &Suite,
-    results: &[Result<Vec<(ObjectRef, Verdict)>, Vec<String>>],
-) -> Result<(), Failure> {
+fn write(path: &Path, text: &str, suite: &Suite, results: &[Judged]) -> Result<(), Failure> {
     let new = suite::updated(text, suite, &|case, aspect| {
         let index = suite.cases.iter().position(|other| other.line == case.line)?;
         let items = results.get(index)?.as_ref().ok()?;
@@ -207,7 +205,7 @@ fn write(
     fs::write(path, new).map_err(|error| Failure::new(format!("{}: {error}", path.display())))
 }
 
-fn compare(case: &Case, result: &Result<Vec<(ObjectRef, Verdict)>, Vec<String>>, file: &str) -> Ran {
+fn compare(case: &Case, result: &Judged, file: &str) -> Ran {
     let mut ran = Ran {
         file: file.to_owned(),
         line: case.line,
@@ -255,7 +253,7 @@ fn compare(case: &Case, result: &Result<Vec<(ObjectRef, Verdict)>, Vec<String>>,
 }
 
 /// Applies the manifests of a case to its cluster under its policies.
-fn judge(case: &Case, suite: &str, folder: &Path) -> Result<Vec<(ObjectRef, Verdict)>, Vec<String>> {
+fn judge(case: &Case, suite: &str, folder: &Path) -> Judged {
     let told = |failure: Failure| vec![failure.to_string()];
     let mut snapshot = Snapshot::default();
     for part in &case.cluster {

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use comfy_table::Table;
 
-use super::{BUILT_IN, Considered, Explained, Explanation, InUse, There};
+use super::values::BUILT_IN;
+use super::{Considered, Explained, Explanation, InUse, There};
 use crate::cli::output::clean;
 
 /// Nodes that are named.

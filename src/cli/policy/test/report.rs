@@ -149,7 +149,7 @@ fn escaped(text: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\n' | '\t' => out.push(letter),
             letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
-                out.push('\u{fffd}')
+                out.push('\u{fffd}');
             }
             letter => out.push(letter),
         }

@@ -196,10 +196,7 @@ mod tests {
                 assert!(text.starts_with(&format!("{code}: {}\n", code.title())), "{text}");
                 assert!(!text.contains("](") && !text.contains("```"), "{code}");
             }
-            assert!(
-                meaning(code.page()).is_some_and(|text| text.ends_with('.')),
-                "{code}"
-            );
+            assert!(meaning(code.page()).is_some_and(|text| text.len() > 40), "{code}");
             assert!(!without_links(code.page()).contains(".md)"), "{code}");
         }
         assert_eq!(list().lines().count(), Code::ALL.len());

@@ -42,6 +42,9 @@ struct Text {
     last: Option<(Range<usize>, Option<Tree>)>,
 }
 
+/// Which bytes of the text of a field are meant.
+type Part<'p> = dyn Fn(&str) -> Option<Range<usize>> + 'p;
+
 impl Texts {
     /// Keeps a text. What is no UTF-8 has given no object, and is left out.
     pub fn keep(&mut self, source: &str, bytes: Vec<u8>) {
@@ -64,6 +67,15 @@ impl Texts {
     /// Where the field at `path` of the object at `origin` stands: its value, or its key where that is a map or list; of one
     /// that is not there, what is nearest above it. The beginning of the document where nothing else is known.
     pub fn place(&mut self, origin: &Origin, path: &FieldPath) -> Place {
+        self.place_in(origin, path, &|_| path.range())
+    }
+
+    /// The same of a line, from one, of the text that the field holds (a document in a ConfigMap).
+    pub fn place_of_line(&mut self, origin: &Origin, path: &FieldPath, line: u64) -> Place {
+        self.place_in(origin, path, &|text| range_of_line(text, line))
+    }
+
+    fn place_in(&mut self, origin: &Origin, path: &FieldPath, part: &Part<'_>) -> Place {
         let begin = Place {
             line: origin.line,
             column: None,
@@ -73,7 +85,7 @@ impl Texts {
             return begin;
         };
         text.read(&origin.bytes);
-        text.find(origin, path).unwrap_or(begin)
+        text.find(origin, path, part).unwrap_or(begin)
     }
 
     /// The file that `helm template` says the document of this object was made of (`# Source: chart/templates/x.yaml`).
@@ -109,7 +121,7 @@ impl Text {
         self.last = Some((bytes.clone(), tree));
     }
 
-    fn find(&self, origin: &Origin, path: &FieldPath) -> Option<Place> {
+    fn find(&self, origin: &Origin, path: &FieldPath, part: &Part<'_>) -> Option<Place> {
         let (document, tree) = self.last.as_ref()?;
         let tree = tree.as_ref()?;
         let whole = format!(
@@ -132,8 +144,7 @@ impl Text {
             let end = written.filter(|_| is_scalar).map(|written| written.end);
             return Some(self.place(offset, end));
         };
-        let word = path
-            .range()
+        let word = part(text)
             .zip(written.clone())
             .and_then(|(range, written)| self.word(text, range, written));
         match word {
@@ -202,6 +213,15 @@ impl Text {
         let before = self.content.get(begin..offset).unwrap_or_default();
         (line + 1, before.chars().count() + 1)
     }
+}
+
+/// The bytes of a line, from one, without the blanks around it.
+fn range_of_line(text: &str, line: u64) -> Option<Range<usize>> {
+    let index = usize::try_from(line).ok()?.checked_sub(1)?;
+    let begin: usize = text.split_inclusive('\n').take(index).map(str::len).sum();
+    let line = text.split('\n').nth(index)?;
+    let start = begin + (line.len() - line.trim_start().len());
+    Some(start..start + line.trim().len())
 }
 
 fn count(text: &str, word: &str) -> usize {

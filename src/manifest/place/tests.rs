@@ -143,6 +143,18 @@ fn a_word_that_stands_twice_is_told_apart() {
 }
 
 #[test]
+fn a_line_of_a_document_in_a_field_has_its_place() {
+    let text =
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  a.yaml: |\n    x: 1\n    y:\n    - x: 1\n  b.yaml: {}\n";
+    let (objects, mut texts) = read(text);
+    let mut line =
+        |line| show(texts.place_of_line(&objects[0].origin, &FieldPath::new("data[a.yaml]"), line));
+    assert_eq!(line(1), "5:5..5:9");
+    assert_eq!(line(3), "7:5..7:11");
+    assert_eq!(line(9), "4:11..7:11");
+}
+
+#[test]
 fn anchors_and_merged_fields_have_a_place() {
     let text = "\
 apiVersion: v1

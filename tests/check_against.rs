@@ -247,3 +247,71 @@ fn folders_are_compared_and_a_bad_one_is_an_error() {
     );
     assert_eq!(folder.check(&["-", "--against", "-"]).status.code(), Some(2));
 }
+
+fn autoscaler(most: u32) -> Value {
+    json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler",
+        "metadata": {"name": "a", "namespace": "team-a"},
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "a"}, "maxReplicas": most},
+    })
+}
+
+#[test]
+fn an_autoscaler_is_told_when_it_or_what_it_scales_changes() {
+    let folder = Folder::new();
+    let told = |old: &[Value], new: &[Value]| -> Vec<String> {
+        let document = json_of(&folder.change(old, new, &["-o", "json"]));
+        let items = document["items"].as_array().unwrap().iter();
+        let kinds = items
+            .map(|item| format!("{} {}", item["object"]["kind"], item["change"]["kind"]).replace('"', ""));
+        kinds.collect()
+    };
+    let (a, more) = (server("a", NEW, Some("0.30")), server("a", NEW, Some("0.40")));
+    assert!(told(&[a.clone(), autoscaler(4)], &[a.clone(), autoscaler(4)]).is_empty());
+    assert_eq!(
+        told(&[a.clone(), autoscaler(2)], &[a.clone(), autoscaler(4)]),
+        ["HorizontalPodAutoscaler changed"]
+    );
+    assert_eq!(
+        told(&[a.clone(), autoscaler(2)], &[more, autoscaler(2)]),
+        ["Deployment changed", "HorizontalPodAutoscaler unchanged"]
+    );
+    assert_eq!(
+        told(&[], &[a, autoscaler(2)]),
+        ["Deployment new", "HorizontalPodAutoscaler new"]
+    );
+}
+
+#[test]
+fn a_value_that_changes_in_a_config_map_is_a_change_of_who_takes_it() {
+    let folder = Folder::new();
+    let map = |fraction: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "team-a"},
+            "data": {"fraction": fraction},
+        })
+    };
+    let mut taker = server("taker", NEW, Some("$(FRACTION)"));
+    taker["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "FRACTION", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "fraction"}}}]);
+    let other = server("other", NEW, Some("0.30"));
+    let both = |fraction: &str| [map(fraction), taker.clone(), other.clone()];
+    let told = |new: &str| {
+        let output = folder.change(&both("0.30"), &both(new), &["-o", "json"]);
+        let document = json_of(&output);
+        assert_eq!(document["items"].as_array().unwrap().len(), 1, "{document:#}");
+        let item = document["items"][0].clone();
+        assert_eq!(item["object"]["name"], "taker");
+        assert_eq!(item["change"]["kind"], "changed");
+        assert_eq!(item["change"]["through"], json!(["team-a/settings"]));
+        let container = &item["change"]["containers"][0];
+        assert_eq!(
+            (&container["old"]["value"], &container["new"]["value"]),
+            (&json!("0.30"), &json!(new))
+        );
+        item["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(told("0.50"), "admit");
+    assert_eq!(told("0.70"), "deny");
+    let same = json_of(&folder.change(&both("0.30"), &both("0.30"), &["-o", "json"]));
+    assert_eq!(same["items"], json!([]));
+}

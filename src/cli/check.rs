@@ -127,7 +127,8 @@ fn judge(args: &Check, places: &mut Places, failures: &mut Vec<Failure>) -> Resu
         let item = match object {
             Applied::Object(object) => cluster.apply(object, before.as_mut(), args.all),
             Applied::Configuration(configuration, old, origin) => {
-                Ok(cluster.configure(configuration, old, origin))
+                let judged = cluster.configure(configuration, old, origin);
+                Ok(judged.and_then(|judged| against::of_other(before.as_mut(), judged, None, args.all)))
             }
             Applied::Autoscaler(autoscaler, origin) => {
                 autoscalers.push((judged.len(), autoscaler, origin));
@@ -142,7 +143,11 @@ fn judge(args: &Check, places: &mut Places, failures: &mut Vec<Failure>) -> Resu
     // Whatever the order of the input, each meets what it scales.
     for (at, autoscaler, origin) in autoscalers {
         if let Some(item) = judged.get_mut(at) {
-            *item = cluster.scale(autoscaler, origin);
+            let target = autoscaler.target.clone();
+            let scales = Some((target.kind.as_str(), target.name.as_str()));
+            *item = cluster
+                .scale(autoscaler, origin)
+                .and_then(|judged| against::of_other(before.as_mut(), judged, scales, args.all));
         }
     }
     Ok(Verdicts {
@@ -180,7 +185,6 @@ impl Cluster {
         let Some(mut workload) = self.snapshot.read(&object)? else {
             return Ok(None);
         };
-        let kind = before.as_ref().map(|before| before.kind(&object));
         let reference = workload.object.clone();
         let mut old = self.snapshot.existing(&workload).cloned();
         self.snapshot.adopt(&mut workload);
@@ -190,6 +194,11 @@ impl Cluster {
         if workload.scaled_to(0).is_some() {
             self.applied.push(workload.clone());
         }
+        let mut change = before.as_deref().map(|before| {
+            let kind = before.kind(&object);
+            against::of_workload(before, kind, self, old.as_ref(), &workload)
+        });
+        let kind = change.as_ref().map(|change| change.kind);
         if kind == Some(ChangeKind::Unchanged) && !tell_all {
             if let Some(before) = before
                 && against::asks(&workload)
@@ -198,7 +207,12 @@ impl Cluster {
             }
             return Ok(None);
         }
-        let mut change = kind.map(|kind| against::of_workload(kind, self, old.as_ref(), &workload));
+        // Its pods will take the new values when they are made again, so it is judged as if it came now.
+        let restarted = change.as_ref().is_some_and(|change| !change.through.is_empty());
+        let restarted = old.take_if(|_| restarted);
+        if let Some(before) = &restarted {
+            self.snapshot.withdraw(before, &mut self.ledger);
+        }
         let (mut verdict, ours) = self.judge(&workload, old.clone());
         if let Some(malformed) = &verdict.malformed {
             return Err(object
@@ -221,6 +235,9 @@ impl Cluster {
                 self.ledger.commit(reservation, Moment(0));
             }
             self.snapshot.join(workload, &mut self.ledger);
+        } else if let Some(before) = restarted {
+            // It runs all the same.
+            self.snapshot.join(before, &mut self.ledger);
         }
         Ok(ours.then_some(Judged {
             object: reference,

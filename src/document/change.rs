@@ -40,6 +40,9 @@ pub struct ObjectChange {
     pub kind: ChangeKind,
     /// The containers whose memory or engine changes.
     pub containers: Vec<ContainerChange>,
+    /// The ConfigMaps by which it changes although the object itself stays as it is.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub through: Vec<String>,
     /// What is to be done first, where it is refused now and would be admitted then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first: Option<String>,

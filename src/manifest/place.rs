@@ -16,6 +16,9 @@ const MAX_VALUES: usize = 100_000_000;
 /// Values that aliases may add to one document, as when it was read first.
 const MAX_REPEATED: usize = 100_000;
 
+/// Characters between two marks of a long line.
+const MARK: usize = 1_024;
+
 /// A place in a text. Lines and columns count from one, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -38,6 +41,8 @@ struct Text {
     content: String,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
+    /// Of each long line, the offset of every [`MARK`]th character: JSON may be one line of many megabytes.
+    marks: BTreeMap<usize, Vec<usize>>,
     /// The document that was asked about last; `None` as tree where it cannot be read with positions.
     last: Option<(Range<usize>, Option<Tree>)>,
 }
@@ -56,9 +61,18 @@ impl Texts {
         }
         let mut lines = vec![0];
         lines.extend(content.match_indices('\n').map(|(at, _)| at + 1));
+        let long = |(number, line): (usize, &str)| {
+            let marks = line
+                .char_indices()
+                .step_by(MARK)
+                .map(|(offset, _)| lines.get(number).map(|begin| begin + offset));
+            (line.len() > MARK).then(|| (number, marks.flatten().collect()))
+        };
+        let marks = content.split('\n').enumerate().filter_map(long).collect();
         let text = Text {
             content,
             lines,
+            marks,
             last: None,
         };
         self.texts.insert(source.into(), text);
@@ -209,9 +223,15 @@ impl Text {
 
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.line_of(offset);
-        let begin = self.lines.get(line).copied().unwrap_or_default();
+        let mut begin = self.lines.get(line).copied().unwrap_or_default();
+        let mut column = 1;
+        if let Some(marks) = self.marks.get(&line) {
+            let passed = marks.partition_point(|mark| *mark <= offset).saturating_sub(1);
+            begin = marks.get(passed).copied().unwrap_or(begin);
+            column += passed * MARK;
+        }
         let before = self.content.get(begin..offset).unwrap_or_default();
-        (line + 1, before.chars().count() + 1)
+        (line + 1, column + before.chars().count())
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::Cluster;
+use super::{Cluster, Judged};
 use crate::cli::Failure;
 use crate::cli::state::Applied;
 use crate::decision::Verdict;
@@ -16,6 +16,7 @@ use crate::demand::weigh::{Rules, weigh};
 use crate::document::{
     Asked, ChangeKind, ChangeSummary, ContainerChange, DeviceChange, Explained, ObjectChange, TakenOfDevice,
 };
+use crate::engine::{LookUp, Sources};
 use crate::manifest::Object;
 use crate::workload::{ObjectRef, Workload, asks_for_gpu};
 
@@ -26,6 +27,8 @@ const MOST_DEVICES: usize = 3;
 
 /// Group, kind, namespace and name.
 type Key = (String, String, String, String);
+/// Kind, namespace and name.
+type Name = (String, String, String);
 
 /// What was there before the change.
 #[derive(Default)]
@@ -33,6 +36,11 @@ pub(super) struct Before {
     values: BTreeMap<Key, Value>,
     /// What the input holds.
     kept: BTreeSet<Key>,
+    /// What there was, and what of the input is as it was.
+    known: BTreeSet<Name>,
+    same: BTreeSet<Name>,
+    /// The data of ConfigMaps that the input changes, as it was.
+    maps: BTreeMap<(String, String), BTreeMap<String, String>>,
     /// Workloads that ask for GPUs and are not in the input.
     removed: Vec<Workload>,
     pub(super) summary: ChangeSummary,
@@ -43,11 +51,52 @@ impl Before {
     /// Of these objects, and of an input with those.
     pub(super) fn new(old: &[Object], new: &[Object]) -> Self {
         let values = old.iter().map(|object| (key(object), object.value.clone()));
-        Self {
+        let mut before = Self {
             values: values.collect(),
             kept: new.iter().map(key).collect(),
             ..Self::default()
+        };
+        let is_same = |object: &&Object| before.kind(object) == ChangeKind::Unchanged;
+        let without_group = |object: &Object| {
+            let (_, kind, namespace, name) = key(object);
+            (kind, namespace, name)
+        };
+        let same = new.iter().filter(is_same).map(without_group).collect();
+        let changed: BTreeSet<Key> = new
+            .iter()
+            .filter(|object| before.kind(object) == ChangeKind::Changed)
+            .map(key)
+            .collect();
+        let maps = old.iter().filter(|object| changed.contains(&key(object)));
+        let maps = maps.filter(|object| (object.api_version(), object.kind()) == ("v1", "ConfigMap"));
+        let maps = maps.map(|object| {
+            let data = object.value.get("data").and_then(Value::as_object);
+            let entries = data.into_iter().flatten();
+            let entries = entries.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned())));
+            let (_, _, namespace, name) = key(object);
+            ((namespace, name), entries.collect())
+        });
+        before.maps = maps.collect();
+        before.known = old.iter().map(without_group).collect();
+        before.same = same;
+        before
+    }
+
+    /// What becomes of an object that is no workload.
+    pub(super) fn kind_of(&self, object: &ObjectRef) -> ChangeKind {
+        let name = named(&object.kind, &object.namespace, &object.name);
+        if self.same.contains(&name) {
+            ChangeKind::Unchanged
+        } else if self.known.contains(&name) {
+            ChangeKind::Changed
+        } else {
+            ChangeKind::New
         }
+    }
+
+    /// Whether the input holds an object as it was.
+    pub(super) fn is_same(&self, kind: &str, namespace: &str, name: &str) -> bool {
+        self.same.contains(&named(kind, namespace, name))
     }
 
     /// Puts the workloads into the cluster as if they had been admitted.
@@ -150,10 +199,7 @@ fn key(object: &Object) -> Key {
         .api_version()
         .rsplit_once('/')
         .map_or("", |(group, _)| group);
-    let namespace = match object.namespace() {
-        "" => "default",
-        namespace => namespace,
-    };
+    let namespace = or_default(object.namespace());
     let generated = object
         .value
         .pointer("/metadata/generateName")
@@ -165,21 +211,87 @@ fn key(object: &Object) -> Key {
     [group, object.kind(), namespace, name].map(str::to_owned).into()
 }
 
-/// The change of a workload, with what it means for each container.
+fn named(kind: &str, namespace: &str, name: &str) -> Name {
+    [kind, or_default(namespace), name].map(str::to_owned).into()
+}
+
+fn or_default(namespace: &str) -> &str {
+    if namespace.is_empty() {
+        "default"
+    } else {
+        namespace
+    }
+}
+
+/// The change of an object that is no workload: an autoscaler, or what configures GPUs. `None` where neither it nor what it scales
+/// differs, so that nothing is to be told of it.
+pub(super) fn of_other(
+    before: Option<&mut Before>,
+    judged: Judged,
+    scales: Option<(&str, &str)>,
+    tell_all: bool,
+) -> Option<Judged> {
+    let Some(before) = before else {
+        return Some(judged);
+    };
+    let object = &judged.object;
+    let kind = before.kind_of(object);
+    let stays = scales.is_none_or(|(kind, name)| before.is_same(kind, &object.namespace, name));
+    before.count(kind);
+    (kind != ChangeKind::Unchanged || !stays || tell_all).then(|| Judged {
+        change: Some(ObjectChange {
+            kind,
+            containers: Vec::new(),
+            through: Vec::new(),
+            first: None,
+        }),
+        ..judged
+    })
+}
+
+/// The change of a workload, with what it means for each container. One that stays as it is counts as changed where a ConfigMap
+/// changes what it takes.
 pub(super) fn of_workload(
+    before: &Before,
     kind: ChangeKind,
     cluster: &Cluster,
     old: Option<&Workload>,
     new: &Workload,
 ) -> ObjectChange {
-    let containers = match (kind, old) {
-        (ChangeKind::Changed, Some(old)) => containers(cluster, old, new),
-        _ => Vec::new(),
+    let compared = match kind {
+        ChangeKind::New => false,
+        ChangeKind::Changed => true,
+        ChangeKind::Unchanged => !before.maps.is_empty(),
     };
+    let containers = match old.filter(|_| compared) {
+        Some(old) => containers(before, cluster, old, new),
+        None => Vec::new(),
+    };
+    let through = kind == ChangeKind::Unchanged && !containers.is_empty();
+    let namespace = &new.object.namespace;
+    let maps = before.maps.keys().filter(|(of, _)| through && of == namespace);
     ObjectChange {
-        kind,
+        kind: if through { ChangeKind::Changed } else { kind },
         containers,
+        through: maps
+            .map(|(namespace, name)| format!("{namespace}/{name}"))
+            .collect(),
         first: None,
+    }
+}
+
+/// ConfigMaps as they were before the change.
+struct Earlier<'a> {
+    maps: &'a BTreeMap<(String, String), BTreeMap<String, String>>,
+    now: &'a dyn Sources,
+}
+
+impl Sources for Earlier<'_> {
+    fn config_map(&self, namespace: &str, name: &str) -> LookUp<'_> {
+        match self.maps.get(&(namespace.to_owned(), name.to_owned())) {
+            Some(data) => LookUp::Found(data),
+            None => self.now.config_map(namespace, name),
+        }
     }
 }
 
@@ -189,14 +301,17 @@ struct Side {
     demand: Option<Demand>,
 }
 
-fn containers(cluster: &Cluster, old: &Workload, new: &Workload) -> Vec<ContainerChange> {
+fn containers(before: &Before, cluster: &Cluster, old: &Workload, new: &Workload) -> Vec<ContainerChange> {
     let mut changes = Vec::new();
-    let before = old.split();
+    let sets = old.split();
     for after in new.split() {
-        let Some(before) = before.iter().find(|before| before.template == after.template) else {
+        let Some(set) = sets.iter().find(|set| set.template == after.template) else {
             continue;
         };
-        let (then, now) = (side(cluster, before), side(cluster, &after));
+        let (then, now) = (
+            side(cluster, set, &before.maps),
+            side(cluster, &after, &BTreeMap::new()),
+        );
         let mut names: Vec<&str> = Vec::new();
         for (name, _) in then.containers.iter().chain(&now.containers) {
             if !names.contains(&name.as_str()) {
@@ -212,7 +327,7 @@ fn containers(cluster: &Cluster, old: &Workload, new: &Workload) -> Vec<Containe
                 container: name.to_owned(),
                 old: asked(&then),
                 new: asked(&now),
-                devices: devices(cluster, name, (before, &then), (&after, &now)),
+                devices: devices(cluster, name, (set, &then), (&after, &now)),
             };
             let moved = change.devices.iter().any(|device| device.old != device.new);
             if change.old != change.new || moved {
@@ -223,12 +338,18 @@ fn containers(cluster: &Cluster, old: &Workload, new: &Workload) -> Vec<Containe
     changes
 }
 
-fn side(cluster: &Cluster, workload: &Workload) -> Side {
+fn side(
+    cluster: &Cluster,
+    workload: &Workload,
+    maps: &BTreeMap<(String, String), BTreeMap<String, String>>,
+) -> Side {
     let policies = cluster.ledger.policies();
     let labels = cluster.snapshot.namespace_labels(&workload.object.namespace);
     let pod_labels = &workload.pod.metadata.labels;
     let policy = policies.for_pod(&labels, pod_labels, None);
-    let sources = cluster.snapshot.sources(policy.read_config_maps);
+    let now = cluster.snapshot.sources(policy.read_config_maps);
+    let earlier = Earlier { maps, now };
+    let sources: &dyn Sources = if policy.read_config_maps { &earlier } else { now };
     let rules = policies.engine_rules(&labels, pod_labels);
     let models = policies.models(&labels, pod_labels);
     let explained = Explained::new(workload, sources, rules, models);

@@ -80,6 +80,13 @@ fn write_object(text: &mut String, item: &Item, paint: Paint) -> fmt::Result {
         for container in &change.containers {
             writeln!(text, "{INDENT}change: {}", clean(&container.to_string()))?;
         }
+        if !change.through.is_empty() {
+            writeln!(
+                text,
+                "{INDENT}through ConfigMap {}",
+                clean(&change.through.join(", "))
+            )?;
+        }
         if let Some(first) = &change.first {
             writeln!(text, "{INDENT}{}", clean(first))?;
         }

@@ -15,6 +15,7 @@
 use serde::Serialize;
 
 mod advice;
+mod change;
 mod check;
 mod devices;
 mod explanation;
@@ -23,7 +24,10 @@ mod mig;
 mod plan;
 
 pub use advice::{AdviceDocument, AdviceRejected, AdviceServed, WriteError, yaml};
-pub use check::{Checked, Decision, PlacedFinding, Position};
+pub use change::{
+    Asked, ChangeKind, ChangeSummary, ContainerChange, DeviceChange, ObjectChange, TakenOfDevice,
+};
+pub use check::{CheckResult, Checked, Decision, PlacedFinding, Position};
 pub use devices::{DeviceHolder, DeviceRow};
 pub use explanation::{Explained, ExplainedContainer, GpuRequest, Integer, ModelFacts, SlotCount};
 pub use fit::{FitDevice, FitDocument, FitEngine, FitModel, FitPart, Range, Sizes};

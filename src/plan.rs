@@ -242,8 +242,9 @@ impl Course<'_> {
     fn read(&self, workload: Workload) -> Prepared {
         let policies = self.ledger.policies();
         let namespace_labels = self.snapshot.namespace_labels(&workload.object.namespace);
-        let labels = &workload.pod.metadata.labels;
-        let may_read = policies.for_pod(&namespace_labels, labels, None).read_config_maps;
+        let may_read = policies
+            .for_pod(&namespace_labels, &workload.pod, None)
+            .read_config_maps;
         let question = Question {
             operation: Operation::Create,
             workload,

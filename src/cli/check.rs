@@ -11,12 +11,13 @@ use crate::configuration::Configuration;
 use crate::decision::{
     self, AutoscalerQuestion, ConfigurationQuestion, Operation, Question, Surroundings, Verdict,
 };
-use crate::document::{Checked, Document, Kind};
+use crate::document::{ChangeKind, ChangeSummary, CheckResult, Checked, Document, Kind, ObjectChange};
 use crate::ledger::{Ledger, Moment};
 use crate::manifest::{Object, Origin};
 use crate::snapshot::Snapshot;
 use crate::workload::{Autoscaler, ObjectRef, Workload};
 
+mod against;
 mod sequence;
 mod text;
 
@@ -27,19 +28,23 @@ mod junit;
 mod places;
 mod sarif;
 
+use against::Before;
 use fails::Fails;
 use places::{Item, Places};
 
 /// Judges the input.
 pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
-    input::once(&[args.files.as_slice(), &args.cluster.cluster_state].concat())?;
+    input::once(&[args.files.as_slice(), &args.cluster.cluster_state, &args.against].concat())?;
     let fails = Fails::on(&args.fail_on)?;
     let mut failures = Vec::new();
     let mut places = Places::new();
-    let items = judge(args, &mut places, &mut failures);
-    let items: Vec<Item> = items.into_iter().map(|item| places.locate(item)).collect();
+    let result = judge(args, &mut places, &mut failures).unwrap_or_else(|failure| {
+        failures.push(failure);
+        Verdicts::default()
+    });
+    let items: Vec<Item> = result.items.into_iter().map(|item| places.locate(item)).collect();
     let refused = items.iter().any(|item| fails.by(&item.judged.verdict));
-    write(args.output, items, &failures, &fails)?;
+    write(args.output, items, result.change, &failures, &fails)?;
     // What cannot be used takes nothing else along: the verdicts on the rest are printed, and the exit code says 2.
     match (failures.is_empty(), refused) {
         (false, _) => Err(Failure::joined(failures)),
@@ -49,18 +54,30 @@ pub(super) fn run(args: &Check) -> Result<Outcome, Failure> {
 }
 
 /// Writes the result. A report that another program waits for is written also where nothing could be judged.
-fn write(output: CheckOutput, items: Vec<Item>, failures: &[Failure], fails: &Fails) -> Result<(), Failure> {
+fn write(
+    output: CheckOutput,
+    items: Vec<Item>,
+    change: Option<ChangeSummary>,
+    failures: &[Failure],
+    fails: &Fails,
+) -> Result<(), Failure> {
     let nothing = items.is_empty() && !failures.is_empty();
     match output {
         CheckOutput::Text | CheckOutput::Json if nothing => Ok(()),
-        CheckOutput::Text => output::print(&text::render(&items, Paint::for_stdout())),
+        CheckOutput::Text => output::print(&text::render(&items, change.as_ref(), Paint::for_stdout())),
         CheckOutput::Json => {
             let items = items.into_iter().map(|item| {
-                let Judged { object, verdict, .. } = item.judged;
+                let judged = item.judged;
                 let places = item.places.into_iter().map(Some).collect();
-                Checked::at(object, verdict, Some(item.position), places)
+                Checked {
+                    change: judged.change,
+                    ..Checked::at(judged.object, judged.verdict, Some(item.position), places)
+                }
             });
-            output::print_json(&Document::new(Kind::CheckResult, items.collect()))
+            output::print_json(&CheckResult {
+                document: Document::new(Kind::CheckResult, items.collect()),
+                change,
+            })
         }
         CheckOutput::Sarif => {
             let refused = items.iter().any(|item| fails.by(&item.judged.verdict));
@@ -72,22 +89,23 @@ fn write(output: CheckOutput, items: Vec<Item>, failures: &[Failure], fails: &Fa
     }
 }
 
-/// The verdicts in the order of the input. What cannot be used goes to `failures`.
-fn judge(args: &Check, places: &mut Places, failures: &mut Vec<Failure>) -> Vec<Judged> {
-    judge_or_fail(args, places, failures).unwrap_or_else(|failure| {
-        failures.push(failure);
-        Vec::new()
-    })
+/// What the whole input comes to.
+#[derive(Default)]
+struct Verdicts {
+    /// In the order of the input.
+    items: Vec<Judged>,
+    /// With `--against`.
+    change: Option<ChangeSummary>,
 }
 
-fn judge_or_fail(
-    args: &Check,
-    places: &mut Places,
-    failures: &mut Vec<Failure>,
-) -> Result<Vec<Judged>, Failure> {
+/// Judges the input. What cannot be used goes to `failures`.
+fn judge(args: &Check, places: &mut Places, failures: &mut Vec<Failure>) -> Result<Verdicts, Failure> {
+    let old = state::input(&args.against, failures);
     let objects = state::input_with(&args.files, failures, &mut |source| places.keep(source));
     places.note(&objects);
+    let mut before = (!args.against.is_empty()).then(|| Before::new(&old, &objects));
     let mut snapshot = state::of_any(&args.cluster)?;
+    let old = state::take_context(old, &mut snapshot, failures);
     let objects = state::take_context(objects, &mut snapshot, failures);
     // What configures GPUs is judged by the products of the catalogue where there is no node.
     let needs_nodes = objects.iter().any(|object| matches!(object, Applied::Object(_)));
@@ -95,39 +113,15 @@ fn judge_or_fail(
         state::has_nodes(&snapshot)?;
     }
     let policies = policies::load(args.cluster.policy_dir.as_deref(), &snapshot)?;
-    let mut ledger = Ledger::new(policies);
-    ledger.assume_advertised();
-    snapshot.fill(&mut ledger);
-    let mut cluster = Cluster {
-        snapshot,
-        ledger,
-        applied: Vec::new(),
-    };
-    let mut judged: Vec<Option<Judged>> = Vec::with_capacity(objects.len());
-    let mut autoscalers = Vec::new();
-    for object in objects {
-        let item = match object {
-            Applied::Object(object) => cluster.apply(object),
-            Applied::Configuration(configuration, old, origin) => {
-                Ok(cluster.configure(configuration, old, origin))
-            }
-            Applied::Autoscaler(autoscaler, origin) => {
-                autoscalers.push((judged.len(), autoscaler, origin));
-                Ok(None)
-            }
-        };
-        judged.push(item.unwrap_or_else(|failure| {
-            failures.push(failure);
-            None
-        }));
+    let mut cluster = Cluster::new(snapshot, policies);
+    if let Some(before) = &mut before {
+        before.stand(old, &mut cluster, failures);
     }
-    // Whatever the order of the input, each meets what it scales.
-    for (at, autoscaler, origin) in autoscalers {
-        if let Some(item) = judged.get_mut(at) {
-            *item = cluster.scale(autoscaler, origin);
-        }
-    }
-    Ok(judged.into_iter().flatten().collect())
+    let items = cluster.judge_all(objects, before.as_mut(), args.all, failures);
+    Ok(Verdicts {
+        items,
+        change: before.map(|before| before.summary),
+    })
 }
 
 /// An object with its verdict.
@@ -136,6 +130,8 @@ struct Judged {
     verdict: Verdict,
     /// Where it stands in the input.
     origin: Origin,
+    /// What it was before, with `--against`.
+    change: Option<ObjectChange>,
 }
 
 /// The cluster to which objects are applied one after the other.
@@ -148,7 +144,12 @@ struct Cluster {
 
 impl Cluster {
     /// Judges one object and lets it join where it is admitted; `None` where it is not ours to judge.
-    fn apply(&mut self, mut object: Object) -> Result<Option<Judged>, Failure> {
+    fn apply(
+        &mut self,
+        mut object: Object,
+        before: Option<&mut Before>,
+        tell_all: bool,
+    ) -> Result<Option<Judged>, Failure> {
         let Some(mut workload) = self.snapshot.read(&object)? else {
             return Ok(None);
         };
@@ -161,11 +162,38 @@ impl Cluster {
         if workload.scaled_to(0).is_some() {
             self.applied.push(workload.clone());
         }
-        let (mut verdict, ours) = self.judge(&workload, old);
+        let mut change = before.as_deref().map(|before| {
+            let kind = before.kind(&object);
+            against::of_workload(before, kind, self, old.as_ref(), &workload)
+        });
+        let kind = change.as_ref().map(|change| change.kind);
+        if kind == Some(ChangeKind::Unchanged) && !tell_all {
+            if let Some(before) = before
+                && against::asks(&workload)
+            {
+                before.count(ChangeKind::Unchanged);
+            }
+            return Ok(None);
+        }
+        // Its pods will take the new values when they are made again, so it is judged as if it came now.
+        let restarted = change.as_ref().is_some_and(|change| !change.through.is_empty());
+        let restarted = old.take_if(|_| restarted);
+        if let Some(before) = &restarted {
+            self.snapshot.withdraw(before, &mut self.ledger);
+        }
+        let (mut verdict, ours) = self.judge(&workload, old.clone());
         if let Some(malformed) = &verdict.malformed {
             return Err(object
                 .error(format!("{} {:?}: {malformed}", reference.kind, reference.name))
                 .into());
+        }
+        if let (Some(before), Some(change)) = (before, &mut change) {
+            if ours {
+                before.count(change.kind);
+            }
+            if !verdict.admit {
+                change.first = before.first(self, &workload, old.as_ref());
+            }
         }
         if verdict.admit {
             if !verdict.patches.is_empty() {
@@ -175,11 +203,15 @@ impl Cluster {
                 self.ledger.commit(reservation, Moment(0));
             }
             self.snapshot.join(workload, &mut self.ledger);
+        } else if let Some(before) = restarted {
+            // It runs all the same.
+            self.snapshot.join(before, &mut self.ledger);
         }
         Ok(ours.then_some(Judged {
             object: reference,
             verdict,
             origin: object.origin,
+            change,
         }))
     }
 
@@ -211,6 +243,7 @@ impl Cluster {
             object: reference,
             verdict,
             origin,
+            change: None,
         })
     }
 
@@ -248,6 +281,7 @@ impl Cluster {
             object: autoscaler.object.clone(),
             verdict,
             origin,
+            change: None,
         })
     }
 

@@ -104,8 +104,8 @@ fn explain_code(text: &str) -> Result<(), Failure> {
         Ok(code) => output::print(&page::plain(code.page(), output::width())),
         Err(_) => {
             let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-            let near =
-                nearest(&written, &known).map_or_else(String::new, |near| format!("; did you mean {near}?"));
+            let near = nearest(&written, &known)
+                .map_or_else(|| ".".to_owned(), |near| format!("; did you mean {near}?"));
             Err(Failure::new(format!(
                 "--code {}: is no finding code{near} `vramgate explain --code list` prints all of them",
                 clean(text)

@@ -196,11 +196,8 @@ mod tests {
                 assert!(text.starts_with(&format!("{code}: {}\n", code.title())), "{text}");
                 assert!(!text.contains("](") && !text.contains("```"), "{code}");
             }
-            assert!(
-                meaning(code.page()).is_some_and(|text| text.ends_with('.')),
-                "{code}"
-            );
-            assert!(!without_links(code.page()).contains(".md)"), "{code}");
+            assert!(meaning(code.page()).is_some_and(|text| text.len() > 40), "{code}");
+            assert!(!without_links(code.page()).contains("](VG"), "{code}");
         }
         assert_eq!(list().lines().count(), Code::ALL.len());
     }

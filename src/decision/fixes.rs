@@ -136,8 +136,7 @@ pub(super) fn for_pod(
         let made = Made::of(changed, demand, ledger);
         let pod = &made.question().workload.pod;
         let spec = constraints(pod);
-        let labels = &pod.metadata.labels;
-        let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, labels);
+        let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, pod);
         Outcome::of(&survey) == Outcome::Passes
             && !refused(made.demand(), &survey)
             && overlay

@@ -65,8 +65,13 @@ pub(crate) fn least_fraction(prepared: &Prepared, ledger: &Ledger) -> Share {
     let of = |set: &Prepared| -> Option<Share> {
         let demand = set.demand.as_ref().ok()?;
         let pod = &set.question.workload.pod;
-        let (spec, labels) = (constraints(pod), &pod.metadata.labels);
-        let survey = Survey::of(ledger, demand, &spec, &set.question.namespace_labels, labels);
+        let survey = Survey::of(
+            ledger,
+            demand,
+            &constraints(pod),
+            &set.question.namespace_labels,
+            pod,
+        );
         Some(fixes::least_fraction(demand, &survey))
     };
     let sets: Vec<&Prepared> = if prepared.sets.is_empty() {
@@ -127,8 +132,7 @@ pub(crate) fn another_place(
         let made = Made::of(changed, demand, ledger);
         let pod = &made.question().workload.pod;
         let spec = constraints(pod);
-        let labels = &pod.metadata.labels;
-        let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, labels);
+        let survey = Survey::of(ledger, made.demand(), &spec, &changed.namespace_labels, pod);
         if fixes::refused(made.demand(), &survey) || survey.doubts_fit() {
             return false;
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use json_patch::PatchOperation;
 use serde::Serialize;
 
+use super::{ChangeSummary, Document, ObjectChange};
 use crate::decision::{PlacementRow, Verdict};
 use crate::finding::Finding;
 use crate::workload::ObjectRef;
@@ -81,6 +82,20 @@ pub struct Checked {
     pub patches: Vec<PatchOperation>,
     /// Where it stands.
     pub placement: Vec<PlacementRow>,
+    /// What it was before; absent where there is nothing to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ObjectChange>,
+}
+
+/// Verdicts on a whole input.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct CheckResult {
+    /// One for each object that was judged, in the order of the input.
+    #[serde(flatten)]
+    pub document: Document<Checked>,
+    /// What the input changes; absent where there is nothing to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub change: Option<ChangeSummary>,
 }
 
 impl Checked {
@@ -113,6 +128,7 @@ impl Checked {
                 .collect(),
             patches: verdict.patches,
             placement: verdict.placement,
+            change: None,
         }
     }
 }

@@ -16,6 +16,9 @@ const MAX_VALUES: usize = 100_000_000;
 /// Values that aliases may add to one document, as when it was read first.
 const MAX_REPEATED: usize = 100_000;
 
+/// Characters between two marks of a long line.
+const MARK: usize = 1_024;
+
 /// A place in a text. Lines and columns count from one, columns in characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -38,9 +41,14 @@ struct Text {
     content: String,
     /// Offset of each line's first byte.
     lines: Vec<usize>,
+    /// Of each long line, the offset of every [`MARK`]th character: JSON may be one line of many megabytes.
+    marks: BTreeMap<usize, Vec<usize>>,
     /// The document that was asked about last; `None` as tree where it cannot be read with positions.
     last: Option<(Range<usize>, Option<Tree>)>,
 }
+
+/// Which bytes of the text of a field are meant.
+type Part<'p> = dyn Fn(&str) -> Option<Range<usize>> + 'p;
 
 impl Texts {
     /// Keeps a text. What is no UTF-8 has given no object, and is left out.
@@ -53,9 +61,18 @@ impl Texts {
         }
         let mut lines = vec![0];
         lines.extend(content.match_indices('\n').map(|(at, _)| at + 1));
+        let long = |(number, line): (usize, &str)| {
+            let marks = line
+                .char_indices()
+                .step_by(MARK)
+                .map(|(offset, _)| lines.get(number).map(|begin| begin + offset));
+            (line.len() > MARK).then(|| (number, marks.flatten().collect()))
+        };
+        let marks = content.split('\n').enumerate().filter_map(long).collect();
         let text = Text {
             content,
             lines,
+            marks,
             last: None,
         };
         self.texts.insert(source.into(), text);
@@ -64,6 +81,15 @@ impl Texts {
     /// Where the field at `path` of the object at `origin` stands: its value, or its key where that is a map or list; of one
     /// that is not there, what is nearest above it. The beginning of the document where nothing else is known.
     pub fn place(&mut self, origin: &Origin, path: &FieldPath) -> Place {
+        self.place_in(origin, path, &|_| path.range())
+    }
+
+    /// The same of a line, from one, of the text that the field holds (a document in a ConfigMap).
+    pub fn place_of_line(&mut self, origin: &Origin, path: &FieldPath, line: u64) -> Place {
+        self.place_in(origin, path, &|text| range_of_line(text, line))
+    }
+
+    fn place_in(&mut self, origin: &Origin, path: &FieldPath, part: &Part<'_>) -> Place {
         let begin = Place {
             line: origin.line,
             column: None,
@@ -73,7 +99,7 @@ impl Texts {
             return begin;
         };
         text.read(&origin.bytes);
-        text.find(origin, path).unwrap_or(begin)
+        text.find(origin, path, part).unwrap_or(begin)
     }
 
     /// The file that `helm template` says the document of this object was made of (`# Source: chart/templates/x.yaml`).
@@ -109,7 +135,7 @@ impl Text {
         self.last = Some((bytes.clone(), tree));
     }
 
-    fn find(&self, origin: &Origin, path: &FieldPath) -> Option<Place> {
+    fn find(&self, origin: &Origin, path: &FieldPath, part: &Part<'_>) -> Option<Place> {
         let (document, tree) = self.last.as_ref()?;
         let tree = tree.as_ref()?;
         let whole = format!(
@@ -132,8 +158,7 @@ impl Text {
             let end = written.filter(|_| is_scalar).map(|written| written.end);
             return Some(self.place(offset, end));
         };
-        let word = path
-            .range()
+        let word = part(text)
             .zip(written.clone())
             .and_then(|(range, written)| self.word(text, range, written));
         match word {
@@ -198,10 +223,25 @@ impl Text {
 
     fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let line = self.line_of(offset);
-        let begin = self.lines.get(line).copied().unwrap_or_default();
+        let mut begin = self.lines.get(line).copied().unwrap_or_default();
+        let mut column = 1;
+        if let Some(marks) = self.marks.get(&line) {
+            let passed = marks.partition_point(|mark| *mark <= offset).saturating_sub(1);
+            begin = marks.get(passed).copied().unwrap_or(begin);
+            column += passed * MARK;
+        }
         let before = self.content.get(begin..offset).unwrap_or_default();
-        (line + 1, before.chars().count() + 1)
+        (line + 1, column + before.chars().count())
     }
+}
+
+/// The bytes of a line, from one, without the blanks around it.
+fn range_of_line(text: &str, line: u64) -> Option<Range<usize>> {
+    let index = usize::try_from(line).ok()?.checked_sub(1)?;
+    let begin: usize = text.split_inclusive('\n').take(index).map(str::len).sum();
+    let line = text.split('\n').nth(index)?;
+    let start = begin + (line.len() - line.trim_start().len());
+    Some(start..start + line.trim().len())
 }
 
 fn count(text: &str, word: &str) -> usize {

@@ -36,6 +36,24 @@ impl Snapshot {
         }
     }
 
+    /// Takes another wording of an object that is here; its pods stay what they are.
+    pub fn restate(&mut self, workload: Workload) {
+        if workload.kind != WorkloadKind::Pod {
+            self.workloads.insert(Key::of(&workload), Arc::new(workload));
+        }
+    }
+
+    /// Takes an object out, and its pods with it.
+    pub fn withdraw(&mut self, workload: &Workload, ledger: &mut Ledger) {
+        let owned = self.owned(workload).map(|pod| (Key::of(pod), pod.uid.clone()));
+        let itself = (Key::of(workload), workload.uid.clone());
+        let gone: Vec<(Key, String)> = owned.chain([itself]).collect();
+        for (key, uid) in gone {
+            self.workloads.remove(&key);
+            ledger.remove_pod(&uid);
+        }
+    }
+
     /// Lets an admitted object join: its pods hold what they will take, in place of those that it had.
     pub fn join(&mut self, workload: Workload, ledger: &mut Ledger) {
         let replaced: Vec<(Key, String)> = self

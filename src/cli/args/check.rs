@@ -30,6 +30,13 @@ pub(in super::super) struct Check {
     pub(in super::super) files: Vec<PathBuf>,
     #[command(flatten)]
     pub(in super::super) cluster: ClusterArgs,
+    /// Judge the change from OLD (a file, a folder or `-`) to FILE: what stands in both is an UPDATE, and what is the same is not
+    /// told. Repeat it for several
+    #[arg(long, value_name = "OLD")]
+    pub(in super::super) against: Vec<PathBuf>,
+    /// With --against: judge and tell what is the same, too
+    #[arg(long, requires = "against")]
+    pub(in super::super) all: bool,
     /// What gives exit code 1: error, warning, never, or codes
     #[arg(
         long,
@@ -115,7 +122,7 @@ mod tests {
         assert_eq!(fail_on("VG103"), Ok(FailOn::Code(Code::Vg103)));
         assert_eq!(fail_on("vg103"), Ok(FailOn::Code(Code::Vg103)));
         assert_eq!(fail_on("warnings"), Err("did you mean warning?".to_owned()));
-        assert!(fail_on("VG999").unwrap_err().starts_with("did you mean VG"));
+        assert!(fail_on("VG910").unwrap_err().starts_with("did you mean VG"));
         assert!(fail_on("info").unwrap_err().contains("error, warning, never"));
     }
 }

@@ -26,6 +26,15 @@ pub(super) fn render(items: &[Item], failures: &[Failure]) -> String {
         }
     }
     for item in items {
+        for container in item.judged.change.iter().flat_map(|change| &change.containers) {
+            let object = text::name(&item.judged.object);
+            let _ = writeln!(
+                out,
+                "::notice {}title=GPU memory changes::{}",
+                place(&item.position),
+                data(&format!("{object}: {container}"))
+            );
+        }
         for (finding, position) in item.judged.verdict.findings.iter().zip(&item.places) {
             let command = match finding.severity {
                 Severity::Error => "error",

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::Judged;
 use crate::cli::input::Source;
 use crate::document::Position;
-use crate::finding::FieldPath;
+use crate::finding::{FieldPath, Number};
 use crate::manifest::{Object, Origin, Texts};
 
 /// What is known of the input's texts.
@@ -55,7 +55,14 @@ impl Places {
         let findings = &judged.verdict.findings;
         let places = findings
             .iter()
-            .map(|finding| self.of(&judged.origin, &finding.path))
+            .map(|finding| match finding.numbers.get("line") {
+                // Of a document in a ConfigMap.
+                Some(Number::Count(line)) => {
+                    let place = self.texts.place_of_line(&judged.origin, &finding.path, *line);
+                    self.position(&judged.origin, place)
+                }
+                _ => self.of(&judged.origin, &finding.path),
+            })
             .collect();
         let begin = judged.origin.clone();
         let position = if findings.is_empty() && begin.item.is_empty() {

@@ -6,6 +6,7 @@ use std::fmt::{self, Write as _};
 use super::places::Item;
 use crate::cli::output::{Paint, clean};
 use crate::decision::PlacementRow;
+use crate::document::ChangeSummary;
 use crate::finding::Severity;
 use crate::message;
 use crate::workload::ObjectRef;
@@ -14,8 +15,8 @@ use crate::workload::ObjectRef;
 const INDENT: &str = "       ";
 
 /// The whole report.
-pub(super) fn render(items: &[Item], paint: Paint) -> String {
-    if items.is_empty() {
+pub(super) fn render(items: &[Item], change: Option<&ChangeSummary>, paint: Paint) -> String {
+    if items.is_empty() && change.is_none() {
         return "No object asks for a GPU; nothing was judged.\n".to_owned();
     }
     let mut text = String::new();
@@ -23,8 +24,28 @@ pub(super) fn render(items: &[Item], paint: Paint) -> String {
         text.push_str(&object(item, paint));
     }
     // Writing to a string cannot fail.
-    let _ = summary(&mut text, items);
+    let _ =
+        summary(&mut text, items).and_then(|()| change.map_or(Ok(()), |change| changes(&mut text, change)));
     text
+}
+
+fn changes(text: &mut String, change: &ChangeSummary) -> fmt::Result {
+    writeln!(
+        text,
+        "change: {} new, {} changed, {} removed, {} unchanged",
+        change.new,
+        change.changed,
+        change.removed.len(),
+        change.unchanged
+    )?;
+    let mut removed = change.removed.iter();
+    removed.try_for_each(|object| {
+        writeln!(
+            text,
+            "removed: {} (it holds its memory until it is gone)",
+            name(object)
+        )
+    })
 }
 
 /// Kind, namespace and name.
@@ -46,7 +67,30 @@ fn write_object(text: &mut String, item: &Item, paint: Paint) -> fmt::Result {
     } else {
         paint.bad("deny ")
     };
-    writeln!(text, "{verdict}  {}", name(&judged.object))?;
+    match &judged.change {
+        Some(change) => writeln!(
+            text,
+            "{verdict}  {} ({})",
+            name(&judged.object),
+            change.kind.as_str()
+        )?,
+        None => writeln!(text, "{verdict}  {}", name(&judged.object))?,
+    }
+    if let Some(change) = &judged.change {
+        for container in &change.containers {
+            writeln!(text, "{INDENT}change: {}", clean(&container.to_string()))?;
+        }
+        if !change.through.is_empty() {
+            writeln!(
+                text,
+                "{INDENT}through ConfigMap {}",
+                clean(&change.through.join(", "))
+            )?;
+        }
+        if let Some(first) = &change.first {
+            writeln!(text, "{INDENT}{}", clean(first))?;
+        }
+    }
     let at = |index: usize| places.get(index).map(ToString::to_string);
     for line in message::report_at(&judged.verdict, INDENT, &at).lines() {
         writeln!(text, "{}", clean(line))?;
@@ -133,6 +177,7 @@ mod tests {
             judged: Judged {
                 object,
                 verdict,
+                change: None,
                 origin: Origin {
                     source: "pods.yaml".into(),
                     line: 1,
@@ -173,6 +218,7 @@ mod tests {
         };
         let text = render(
             &[judged("chat-c", admitted), judged("chat-d", denied)],
+            None,
             Paint::PLAIN,
         );
         assert_eq!(
@@ -196,7 +242,7 @@ all admitted pods can be placed together
             admit: true,
             ..Verdict::default()
         };
-        let text = render(&[judged("a\u{1b}[2Jb\n", verdict)], Paint::PLAIN);
+        let text = render(&[judged("a\u{1b}[2Jb\n", verdict)], None, Paint::PLAIN);
         assert!(
             text.starts_with("admit  Pod llm/a\u{fffd}[2Jb\u{fffd}\n"),
             "{text:?}"
@@ -206,7 +252,7 @@ all admitted pods can be placed together
     #[test]
     fn nothing_to_judge_says_so() {
         assert_eq!(
-            render(&[], Paint::PLAIN),
+            render(&[], None, Paint::PLAIN),
             "No object asks for a GPU; nothing was judged.\n"
         );
     }

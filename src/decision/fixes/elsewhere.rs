@@ -143,8 +143,8 @@ fn nodes<'l>(ledger: &'l Ledger, demand: &'l Demand) -> impl Iterator<Item = &'l
         pools.all(|pool| pool.is_some()).then_some((class, first))
     });
     offering.take(MOST_KINDS).flat_map(|(class, pool)| {
-        let names = class.roomiest(pool).take(MOST_OF_A_KIND);
-        names.filter_map(|name| ledger.nodes.get(name).map(|entry| &entry.node))
+        let names = class.roomiest(pool, true).take(MOST_OF_A_KIND);
+        names.filter_map(|(_, name)| ledger.nodes.get(name).map(|entry| &entry.node))
     })
 }
 
@@ -154,11 +154,11 @@ fn moves_to<'n>(
     node: &'n GpuNode,
     named: &'n [&'n str],
 ) -> impl Iterator<Item = Move> + 'n {
-    let labels = &node.metadata.labels;
+    let labels = &node.labels;
     let kept: BTreeMap<String, String> = spec
         .node_selector
         .iter()
-        .filter(|(key, value)| labels.get(*key) == Some(*value))
+        .filter(|(key, value)| labels.get(key) == Some(value.as_str()))
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
     let tolerations: Vec<Taint> = node
@@ -169,9 +169,9 @@ fn moves_to<'n>(
         .cloned()
         .collect();
     named.iter().filter_map(move |label| {
-        let value = labels.get(*label)?;
+        let value = labels.get(label)?;
         let mut selector = kept.clone();
-        selector.insert((*label).to_owned(), value.clone());
+        selector.insert((*label).to_owned(), value.to_owned());
         let mut title = format!(
             "send it to nodes with {label}={}, which take it as it is",
             short(value)

@@ -317,9 +317,9 @@ impl<'a> Whole<'a> {
             let made = Made::of(changed, part.set.demand, self.ledger);
             let set = made.set();
             let spec = constraints(&set.question.workload.pod);
-            let labels = &set.question.workload.pod.metadata.labels;
+            let pod = &set.question.workload.pod;
             let namespace_labels = &changed.namespace_labels;
-            let survey = Survey::of(self.ledger, set.demand, &spec, namespace_labels, labels);
+            let survey = Survey::of(self.ledger, set.demand, &spec, namespace_labels, pod);
             if fixes::refused(set.demand, &survey) || Outcome::of(&survey) != Outcome::Passes {
                 return false;
             }

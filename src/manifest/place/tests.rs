@@ -143,6 +143,49 @@ fn a_word_that_stands_twice_is_told_apart() {
 }
 
 #[test]
+fn a_line_of_a_document_in_a_field_has_its_place() {
+    let text =
+        "apiVersion: v1\nkind: ConfigMap\ndata:\n  a.yaml: |\n    x: 1\n    y:\n    - x: 1\n  b.yaml: {}\n";
+    let (objects, mut texts) = read(text);
+    let mut line =
+        |line| show(texts.place_of_line(&objects[0].origin, &FieldPath::new("data[a.yaml]"), line));
+    assert_eq!(line(1), "5:5..5:9");
+    assert_eq!(line(3), "7:5..7:11");
+    // A line that is not there: the whole text.
+    assert_eq!(line(9), "5:5..7:11");
+}
+
+#[test]
+fn places_on_a_line_of_many_characters_are_the_same_as_on_short_ones() {
+    let pod = |number: usize| {
+        format!(
+            "{{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {{\"name\": \"\u{fc}{number}\"}}}}"
+        )
+    };
+    let pods: Vec<String> = (0..1_500).map(pod).collect();
+    let list = format!(
+        "{{\"apiVersion\": \"v1\", \"kind\": \"List\", \"items\": [{}]}}",
+        pods.join(", ")
+    );
+    for text in [list, pods.concat()] {
+        let (objects, mut texts) = read(&text);
+        for (number, object) in objects.iter().enumerate() {
+            let place = texts.place(&object.origin, &FieldPath::new("metadata.name"));
+            let name = format!("\"\u{fc}{number}\"");
+            let before = text.split(&name).next().unwrap();
+            // Characters before it, each two bytes long where it is an umlaut.
+            let column = before.len() - number + 1;
+            let end = (1, column + name.chars().count());
+            assert_eq!(
+                (place.line, place.column, place.end),
+                (1, Some(column), Some(end)),
+                "{number}"
+            );
+        }
+    }
+}
+
+#[test]
 fn anchors_and_merged_fields_have_a_place() {
     let text = "\
 apiVersion: v1

@@ -145,5 +145,7 @@ impl<'a> Costs<'a> {
 
 /// The steps of a part whose text is read as a whole.
 const fn read(of: Cost) -> u64 {
-    of.steps.saturating_add(of.text / BYTES_PER_STEP).saturating_add(1)
+    of.steps
+        .saturating_add(of.text / BYTES_PER_STEP)
+        .saturating_add(1)
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, LazyLock};
 
 use cel::{Context, Env, ExecutionError, IdedExpr, Value};
 
-use super::facts::{Ask, NodeView, PodFacts, profile, sharing};
 use super::cost::{self, Sizes};
+use super::facts::{Ask, NodeView, PodFacts, profile, sharing};
 use super::parse::{Is, Node};
 use super::types::Object;
 use super::{Labels, MOST_STEPS};
@@ -84,7 +84,11 @@ pub(super) fn evaluate(program: &IdedExpr, shape: &Node, scene: Scene<'_>) -> Re
 
 impl Scene<'_> {
     fn sizes(&self) -> Sizes {
-        let maps = [Some(self.namespace), Some(self.labels), self.node.map(|node| node.labels)];
+        let maps = [
+            Some(self.namespace),
+            Some(self.labels),
+            self.node.map(|node| node.labels),
+        ];
         let maps = || maps.iter().flatten();
         let entries = || maps().flat_map(|map| map.iter());
         let labels = entries().flat_map(|(key, value)| [key.len(), value.len()]);
@@ -118,12 +122,23 @@ impl Scene<'_> {
         };
         match object {
             Object::Pod => {
-                put("namespace", self.namespace.get("kubernetes.io/metadata.name").map(|name| text(name)));
+                put(
+                    "namespace",
+                    self.namespace
+                        .get("kubernetes.io/metadata.name")
+                        .map(|name| text(name)),
+                );
                 put("namespaceLabels", Some(map(self.namespace)));
                 put("labels", Some(map(self.labels)));
                 let facts = self.facts;
-                put("priorityClass", facts.and_then(|facts| facts.priority_class.as_deref().map(text)));
-                put("runtimeClass", facts.and_then(|facts| facts.runtime_class.as_deref().map(text)));
+                put(
+                    "priorityClass",
+                    facts.and_then(|facts| facts.priority_class.as_deref().map(text)),
+                );
+                put(
+                    "runtimeClass",
+                    facts.and_then(|facts| facts.runtime_class.as_deref().map(text)),
+                );
             }
             Object::Container => {
                 put("name", self.ask.map(|ask| text(&ask.container)));
@@ -141,7 +156,10 @@ impl Scene<'_> {
                 let total = pool.and_then(|pool| i64::try_from(pool.total?.get()).ok());
                 put("memoryMiB", total.map(Value::from));
                 put("sharing", pool.map(|pool| text(sharing(pool))));
-                put("slotsPerDevice", pool.map(|pool| whole(pool.sharing.slots_per_device())));
+                put(
+                    "slotsPerDevice",
+                    pool.map(|pool| whole(pool.sharing.slots_per_device())),
+                );
                 put("devices", pool.map(|pool| whole(pool.devices)));
                 put("migProfile", pool.and_then(profile).map(text));
             }

@@ -191,7 +191,10 @@ impl Reader<'_> {
             Expr::Call(call) => return self.call(at, call),
             Expr::Comprehension(comprehension) => return self.quantified(at, comprehension),
             Expr::Map(_) | Expr::Struct(_) => {
-                return Err(Wrong::at(at, "maps cannot be written here; compare single values"));
+                return Err(Wrong::at(
+                    at,
+                    "maps cannot be written here; compare single values",
+                ));
             }
             Expr::List(_) | Expr::Unspecified => {
                 return Err(Wrong::at(at, "is nothing that an expression of a policy can say"));
@@ -223,7 +226,10 @@ impl Reader<'_> {
                 });
             }
             (operators::OPT_INDEX | operators::OPT_SELECT, _) => {
-                return Err(Wrong::at(at, "optional values are not known here; ask has() first"));
+                return Err(Wrong::at(
+                    at,
+                    "optional values are not known here; ask has() first",
+                ));
             }
             (name, arguments) => {
                 let target = match &call.target {

@@ -162,13 +162,8 @@ impl Ledger {
             return;
         }
         let here: BTreeSet<Arc<str>> = BTreeSet::from([Arc::from(node)]);
-        let accounted = self
-            .nodes
-            .get(node)
-            .into_iter()
-            .flat_map(|entry| &entry.accounted);
-        let mut candidates: Vec<&Holder> = accounted
-            .filter_map(|uid| self.holders.get(uid))
+        let mut candidates: Vec<&Holder> = self
+            .accounted_on(node)
             .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
             .collect();
         // First whom a record holds elsewhere; then tentative places before pods that really stand here, and the latest
@@ -248,15 +243,9 @@ impl Ledger {
             if !looked_at.insert(name.clone()) {
                 continue;
             }
-            let accounted = self
-                .nodes
-                .get(&name)
-                .into_iter()
-                .flat_map(|entry| &entry.accounted);
-            let accounted = accounted.filter_map(|uid| self.holders.get(uid));
             for holder in self
                 .bound_to(&name)
-                .chain(accounted)
+                .chain(self.accounted_on(&name))
                 .filter(|holder| is_away(holder))
             {
                 away.insert(holder.order, holder.uid.clone());
@@ -318,6 +307,16 @@ impl Ledger {
             overlay.add(place, &holder.standings);
         }
         Some(places)
+    }
+
+    /// Whom a node's accounts have, bound to it or not; [`Ledger::bound_to`] has those who run there.
+    pub(super) fn accounted_on(&self, node: &str) -> impl Iterator<Item = &Holder> {
+        let accounted = self
+            .nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|entry| &entry.accounted);
+        accounted.filter_map(|uid| self.holders.get(uid))
     }
 
     pub(super) fn is_over(&self, node: &str) -> bool {

@@ -160,13 +160,8 @@ impl Ledger {
     /// Moves away what can move while a node is above its budget; asks for each pod once. No node that is above its own takes it:
     /// who comes there would be the next to leave.
     fn relieve(&mut self, node: &str) {
-        let accounted = self
-            .nodes
-            .get(node)
-            .into_iter()
-            .flat_map(|entry| &entry.accounted);
-        let mut candidates: Vec<&Holder> = accounted
-            .filter_map(|uid| self.holders.get(uid))
+        let mut candidates: Vec<&Holder> = self
+            .accounted_on(node)
             .filter(|holder| holder.node.as_deref() != Some(node) || holder.admitted_here)
             .collect();
         // First whom a record holds elsewhere; then tentative places before pods that really stand here, and the latest
@@ -246,15 +241,9 @@ impl Ledger {
             if !looked_at.insert(name.clone()) {
                 continue;
             }
-            let accounted = self
-                .nodes
-                .get(&name)
-                .into_iter()
-                .flat_map(|entry| &entry.accounted);
-            let accounted = accounted.filter_map(|uid| self.holders.get(uid));
             for holder in self
                 .bound_to(&name)
-                .chain(accounted)
+                .chain(self.accounted_on(&name))
                 .filter(|holder| is_away(holder))
             {
                 away.insert(holder.order, holder.uid.clone());
@@ -316,6 +305,16 @@ impl Ledger {
             overlay.add(place, &holder.standings);
         }
         Some(places)
+    }
+
+    /// Whom a node's accounts have, bound to it or not; [`Ledger::bound_to`] has those who run there.
+    pub(super) fn accounted_on(&self, node: &str) -> impl Iterator<Item = &Holder> {
+        let accounted = self
+            .nodes
+            .get(node)
+            .into_iter()
+            .flat_map(|entry| &entry.accounted);
+        accounted.filter_map(|uid| self.holders.get(uid))
     }
 
     pub(super) fn is_over(&self, node: &str) -> bool {

@@ -92,7 +92,7 @@ impl Ledger {
         let mut adds = false;
         let mut kept_beside: Vec<(&Holder, &Kept)> = Vec::new();
         if let (Some(entry), Some(class)) = (here, class) {
-            for holder in entry.accounted.iter().filter_map(|uid| self.holders.get(uid)) {
+            for holder in self.accounted_on(node) {
                 let Some(new) = self.entry_of(holder, node, class, stamp) else {
                     continue;
                 };
@@ -244,12 +244,7 @@ impl Ledger {
     pub fn undo_moves(&mut self, node: &str) -> Vec<Arc<str>> {
         let of_record = self.records.uids(node).cloned();
         let mut uids: BTreeSet<Arc<str>> = of_record.collect();
-        uids.extend(
-            self.nodes
-                .get(node)
-                .into_iter()
-                .flat_map(|entry| entry.accounted.clone()),
-        );
+        uids.extend(self.accounted_on(node).map(|holder| holder.uid.clone()));
         for uid in uids {
             let Some(holder) = self.holders.get(&uid).filter(|holder| holder.movable()) else {
                 continue;
@@ -289,42 +284,6 @@ impl Ledger {
                 }
             }
         }
-    }
-
-    /// Whether the record of a node may lose its entry of a pod: the pod is gone, or a higher entry holds it in a record in
-    /// which nobody is too much.
-    fn may_leave(&self, uid: &str, node: &str) -> bool {
-        if self.records.is_gone(uid) || !self.holders.contains_key(uid) {
-            return true;
-        }
-        match self.records.place_of(uid) {
-            Some(top) => **top != *node && self.is_sound(top),
-            None => true,
-        }
-    }
-
-    /// Whether all who are counted on a node fit there beside others whom its record has to hold still.
-    pub(super) fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
-        let Some(entry) = self.nodes.get(node) else {
-            return true;
-        };
-        let Some(class) = self.nodes.class(entry.class) else {
-            return true;
-        };
-        let mut loads = entry.loads.clone();
-        for (_, kept) in others {
-            let takes = if kept.raised.is_empty() {
-                &kept.takes
-            } else {
-                &kept.raised
-            };
-            for (load, standing) in loads.iter_mut().zip(super::standings(takes, &class.pools, &[])) {
-                load.add(&standing);
-            }
-        }
-        let policy = &class.device_policy.device;
-        let mut pools = entry.node.pools.iter().zip(&loads);
-        pools.all(|(pool, load)| !pool.sharing.is_shared() || load.together(pool, policy) <= policy.budget)
     }
 
     /// Whether the record of the node where a pod is counted says so, as far as any has to.

@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::Kept;
+use super::{Kept, standings};
 use crate::ledger::Ledger;
 use crate::ledger::holder::Holder;
 
@@ -16,10 +16,46 @@ use crate::ledger::holder::Holder;
 const MOST_TOGETHER: usize = 64;
 
 impl Ledger {
+    /// Whether the record of a node may lose its entry of a pod: the pod is gone, or a higher entry holds it in a record in
+    /// which nobody is too much.
+    pub(super) fn may_leave(&self, uid: &str, node: &str) -> bool {
+        if self.records.is_gone(uid) || !self.holders.contains_key(uid) {
+            return true;
+        }
+        match self.records.place_of(uid) {
+            Some(top) => **top != *node && self.is_sound(top),
+            None => true,
+        }
+    }
+
+    /// Whether all who are counted on a node fit there beside others whom its record has to hold still.
+    pub(super) fn has_room_for(&self, node: &str, others: &[(&Holder, &Kept)]) -> bool {
+        let Some(entry) = self.nodes.get(node) else {
+            return true;
+        };
+        let Some(class) = self.nodes.class(entry.class) else {
+            return true;
+        };
+        let mut loads = entry.loads.clone();
+        for (_, kept) in others {
+            let takes = if kept.raised.is_empty() {
+                &kept.takes
+            } else {
+                &kept.raised
+            };
+            for (load, standing) in loads.iter_mut().zip(standings(takes, &class.pools, &[])) {
+                load.add(&standing);
+            }
+        }
+        let policy = &class.device_policy.device;
+        let mut pools = entry.node.pools.iter().zip(&loads);
+        pools.all(|(pool, load)| !pool.sharing.is_shared() || load.together(pool, policy) <= policy.budget)
+    }
+
     /// Whether all fit on a node whom its record holds, beside those of its other entries whose pods are held by the record
     /// of a node where somebody is too much. That may be asked of old records: of what a later one has more, each entry had
     /// room, or is itself held elsewhere as well.
-    pub(super) fn is_sound(&self, node: &Arc<str>) -> bool {
+    fn is_sound(&self, node: &Arc<str>) -> bool {
         let Some(nodes) = self.entangled(node) else {
             return false;
         };

@@ -107,13 +107,8 @@ impl Ledger {
     /// Who is counted on a node and can go: what waits for its record, and pods that a record holds elsewhere, bound here or
     /// not; the latest first.
     fn unrecorded(&self, node: &str) -> Vec<Arc<str>> {
-        let accounted = self
-            .nodes
-            .get(node)
-            .into_iter()
-            .flat_map(|entry| &entry.accounted);
-        let mut found: Vec<(u64, Arc<str>)> = accounted
-            .filter_map(|uid| self.holders.get(uid))
+        let mut found: Vec<(u64, Arc<str>)> = self
+            .accounted_on(node)
             .filter(|holder| {
                 let elsewhere = || {
                     self.records

@@ -82,6 +82,7 @@ pub(crate) fn look(text: &str, source: &str) -> Result<Vec<Looked>, PolicyErrors
 }
 
 /// The same of a policy that came as an API object, which has no places.
+#[cfg(feature = "cli")]
 pub(crate) fn look_at_value(value: &serde_json::Value, source: &str) -> Looked {
     let tree = Tree::from_json(value);
     let read = read(&tree, &Arc::from(source));

@@ -10,6 +10,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output};
+use std::slice::from_ref;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::{Value, json};
@@ -88,7 +89,7 @@ fn an_image_that_raises_the_default_is_named_with_both_numbers() {
     whole["metadata"]["name"] = json!("whole");
     folder.write("cluster.yaml", &whole.to_string());
     let (old, new) = (server("chat", OLD, None), server("chat", NEW, None));
-    let output = folder.change(&[old.clone()], &[new.clone()], &["-o", "json"]);
+    let output = folder.change(from_ref(&old), from_ref(&new), &["-o", "json"]);
     let document = json_of(&output);
     let change = &document["items"][0]["change"];
     assert_eq!(change["kind"], "changed");
@@ -220,12 +221,16 @@ fn pods_that_run_already_are_not_counted_a_second_time() {
     let state = json!({"apiVersion": "v1", "kind": "List", "items": [node, running, pod]});
     folder.write("cluster.yaml", &state.to_string());
     let output = folder.change(
-        &[old.clone()],
+        from_ref(&old),
         &[old.clone(), server("b", NEW, Some("0.35"))],
         &[],
     );
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let output = folder.change(&[old.clone()], &[old, server("b", NEW, Some("0.45"))], &[]);
+    let output = folder.change(
+        from_ref(&old),
+        &[old.clone(), server("b", NEW, Some("0.45"))],
+        &[],
+    );
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
 }
 

@@ -100,18 +100,16 @@ fn explain_code(text: &str) -> Result<(), Failure> {
     }
     let written = text.to_ascii_uppercase();
     let digits = written.trim_start_matches("VG");
-    match format!("VG{digits}").parse::<Code>() {
-        Ok(code) => output::print(&page::plain(code.page(), output::width())),
-        Err(_) => {
-            let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
-            let near = nearest(&written, &known)
-                .map_or_else(|| ".".to_owned(), |near| format!("; did you mean {near}?"));
-            Err(Failure::new(format!(
-                "--code {}: is no finding code{near} `vramgate explain --code list` prints all of them",
-                clean(text)
-            )))
-        }
+    if let Ok(code) = format!("VG{digits}").parse::<Code>() {
+        return output::print(&page::plain(code.page(), output::width()));
     }
+    let known: Vec<&str> = Code::ALL.iter().map(|code| code.as_str()).collect();
+    let near = nearest(&written, &known);
+    let near = near.map_or_else(|| ".".to_owned(), |near| format!("; did you mean {near}?"));
+    Err(Failure::new(format!(
+        "--code {}: is no finding code{near} `vramgate explain --code list` prints all of them",
+        clean(text)
+    )))
 }
 
 /// An object of a kind that holds pod templates in a schema of its own.

@@ -1,5 +1,7 @@
 //! The page of a finding's code, for a terminal.
 
+use std::fmt::Write as _;
+
 use crate::finding::Code;
 
 /// Narrowest and widest lines of running text.
@@ -77,7 +79,7 @@ pub(super) fn without_links(page: &str) -> String {
     while let Some((before, label, target, behind)) = next_link(rest) {
         out.push_str(before);
         if target.contains("://") {
-            out.push_str(&format!("[{label}]({target})"));
+            let _ = write!(out, "[{label}]({target})");
         } else {
             out.push_str(label);
         }
@@ -108,7 +110,7 @@ fn inline(text: &str) -> String {
         out.push_str(before);
         out.push_str(label);
         if target.contains("://") && target != label {
-            out.push_str(&format!(" ({target})"));
+            let _ = write!(out, " ({target})");
         }
         rest = behind;
     }

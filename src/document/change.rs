@@ -131,10 +131,10 @@ impl fmt::Display for ContainerChange {
             match (&device.old, &device.new) {
                 (Some(old), Some(new)) => {
                     let (request, overhead) = (
-                        arrow(old.request.get(), new.request.get()),
-                        arrow(old.overhead.get(), new.overhead.get()),
+                        arrow(&old.request.get(), &new.request.get()),
+                        arrow(&old.overhead.get(), &new.overhead.get()),
                     );
-                    let share = arrow(old.share, new.share);
+                    let share = arrow(&old.share, &new.share);
                     write!(f, "{request} MiB and {overhead} MiB overhead, share {share}")?;
                 }
                 (None, Some(new)) => write!(f, "share {}", new.share)?,
@@ -157,7 +157,7 @@ fn between(f: &mut fmt::Formatter<'_>, old: &Asked, new: &Asked) -> fmt::Result 
         };
         write!(f, "{} {} -> {}", old.engine, version(old), version(new))?;
     } else {
-        write!(f, "{}", arrow(before, after))?;
+        write!(f, "{}", arrow(&before, &after))?;
     }
     if (&old.value, old.source, old.kind) == (&new.value, new.source, new.kind) {
         return Ok(());
@@ -200,7 +200,7 @@ fn value(asked: &Asked) -> &str {
     asked.value.as_deref().unwrap_or("unknown")
 }
 
-fn arrow<T: fmt::Display + PartialEq>(old: T, new: T) -> String {
+fn arrow<T: fmt::Display + PartialEq>(old: &T, new: &T) -> String {
     if old == new {
         new.to_string()
     } else {

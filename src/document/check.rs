@@ -114,7 +114,7 @@ impl Checked {
         position: Option<Position>,
         places: Vec<Option<Position>>,
     ) -> Self {
-        let placed = verdict.findings.into_iter().zip(places);
+        let findings = verdict.findings.into_iter().zip(places);
         Self {
             object,
             position,
@@ -123,7 +123,7 @@ impl Checked {
             } else {
                 Decision::Deny
             },
-            findings: placed
+            findings: findings
                 .map(|(finding, position)| PlacedFinding { finding, position })
                 .collect(),
             patches: verdict.patches,

@@ -106,13 +106,16 @@ impl Texts {
     #[must_use]
     pub fn template(&self, origin: &Origin) -> Option<&str> {
         let text = self.texts.get(&origin.source)?;
-        let document = text.content.get(origin.bytes.clone())?;
-        document
-            .lines()
-            .take_while(|line| line.starts_with(['#', '-', '%']) || line.trim().is_empty())
-            .find_map(|line| line.strip_prefix("# Source: "))
-            .map(str::trim)
-            .filter(|file| !file.is_empty())
+        let mut rest = text.content.get(origin.bytes.clone())?;
+        // Only lines in front of the object are looked at: a line of JSON can hold all of a large text.
+        while rest.starts_with(['#', '-', '%', '\n', '\r']) {
+            let (line, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+            if let Some(file) = line.strip_prefix("# Source: ") {
+                return Some(file.trim()).filter(|file| !file.is_empty());
+            }
+            rest = behind;
+        }
+        None
     }
 }
 

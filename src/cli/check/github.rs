@@ -83,8 +83,11 @@ fn place(position: &Position) -> String {
     place
 }
 
-/// File, line and column in front of an error's text, and the text.
-fn failed_at(error: &str) -> (Option<(&str, usize, Option<usize>)>, &str) {
+/// File, line and column of an error.
+type Failed<'e> = (&'e str, usize, Option<usize>);
+
+/// The place in front of an error's text, and the text.
+fn failed_at(error: &str) -> (Option<Failed<'_>>, &str) {
     let read = || {
         let (place, message) = error.split_once(": ")?;
         let mut parts = place.rsplitn(3, ':');

@@ -86,23 +86,18 @@ impl Places {
     }
 
     fn of(&mut self, origin: &Origin, path: &FieldPath) -> Position {
-        match path.object() {
-            None => {
-                let place = self.texts.place(origin, path);
-                self.position(origin, place)
-            }
-            Some(other) => match self.objects.get(other).cloned() {
-                Some(origin) => {
-                    let place = self.texts.place(&origin, path);
-                    self.position(&origin, place)
-                }
-                // It stands in the cluster alone: what names it has to do.
-                None => {
-                    let place = self.texts.place(origin, &FieldPath::default());
-                    self.position(origin, place)
-                }
-            },
-        }
+        let Some(other) = path.object() else {
+            let place = self.texts.place(origin, path);
+            return self.position(origin, place);
+        };
+        // Where it stands in the cluster alone, the object that names it has to do.
+        let nothing = FieldPath::default();
+        let (origin, path) = match self.objects.get(other) {
+            Some(other) => (other, path),
+            None => (origin, &nothing),
+        };
+        let place = self.texts.place(origin, path);
+        self.position(origin, place)
     }
 
     fn position(&self, origin: &Origin, place: crate::manifest::Place) -> Position {

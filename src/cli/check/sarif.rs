@@ -68,9 +68,8 @@ fn rule(code: Code, items: &[Item]) -> Value {
     });
     // Where the pages stand, the policy knows; without it the help itself has to do.
     let verdicts = items.iter().map(|item| &item.judged.verdict);
-    let link = verdicts
-        .filter_map(|verdict| verdict.messages.link.as_deref())
-        .next();
+    let mut links = verdicts.filter_map(|verdict| verdict.messages.link.as_deref());
+    let link = links.next();
     let uri = link.map(|link| link.replace("{code}", code.as_str()));
     if let (Some(uri), Value::Object(rule)) = (uri.filter(|uri| uri.contains("://")), &mut rule) {
         rule.insert("helpUri".to_owned(), uri.into());

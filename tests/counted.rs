@@ -830,7 +830,7 @@ fn who_could_not_stand_on_a_node_of_the_pool_is_refused_as_ever() {
     let verdict = cluster.try_create(&tolerates);
     assert!(verdict.admit, "{:#?}", verdict.findings);
     // It is larger than the budget of an empty node.
-    let mut cluster = under(GROWS, &[big.clone()]);
+    let mut cluster = under(GROWS, std::slice::from_ref(&big));
     let large = settled(&mut cluster, &pod("large", "0.95"));
     let verdict = cluster.try_create(&large);
     assert!(!verdict.admit, "{:#?}", verdict.findings);

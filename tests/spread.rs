@@ -234,8 +234,8 @@ fn what_a_record_tells_before_pods_are_listed_was_not_watched() {
     cluster.ledger.end_histories();
     assert_eq!(cluster.ledger.devices()[0].evidence, Evidence::Any);
     // When the node has been empty it is told again.
-    for index in 1..3 {
-        cluster.running(&with_uid(&format!("p{index}"), fractions[index]), "gpu-1");
+    for (index, fraction) in fractions.iter().enumerate().skip(1) {
+        cluster.running(&with_uid(&format!("p{index}"), fraction), "gpu-1");
     }
     for index in 0..3 {
         cluster.ledger.remove_pod(&format!("uid-p{index}"));

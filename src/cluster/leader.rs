@@ -137,10 +137,17 @@ impl Seen {
             .spec
             .lease_duration_seconds
             .and_then(|seconds| u64::try_from(seconds).ok());
-        let lease = seconds.map_or(term.lease, Duration::from_secs).max(term.lease);
+        // What a hand wrote must not keep everybody off for years; whoever leads renews far more often than that.
+        let longest = term.lease * LONGEST_TERMS;
+        let lease = seconds
+            .map_or(term.lease, Duration::from_secs)
+            .clamp(term.lease, longest);
         now.saturating_duration_since(self.since) >= lease
     }
 }
+
+/// A Lease that says that it lasts longer is believed for so many of our terms without a renewal.
+const LONGEST_TERMS: u32 = 10;
 
 /// A replica that stands for election.
 pub struct Candidate {
@@ -371,6 +378,22 @@ mod tests {
         };
         let seen = Seen::again(None, &short, now);
         assert!(!seen.is_free_for("me", &term, now + Duration::from_secs(14)));
+    }
+
+    #[test]
+    fn a_lease_of_years_is_believed_for_some_terms() {
+        let (term, now) = (Term::default(), Instant::now());
+        let of = |seconds: i32| {
+            let spec = LeaseSpec {
+                lease_duration_seconds: Some(seconds),
+                ..spec("nobody", 0)
+            };
+            Seen::again(None, &spec, now)
+        };
+        let free =
+            |seconds: i32, after: u64| of(seconds).is_free_for("me", &term, now + Duration::from_secs(after));
+        assert!(!free(i32::MAX, 149) && free(i32::MAX, 150));
+        assert!(!free(60, 59) && free(60, 60));
     }
 
     #[tokio::test]

@@ -41,8 +41,6 @@ const TOGETHER: u32 = 16;
 struct Server {
     size: Size,
     templates: Templates,
-    /// What each node advertises.
-    counted: Vec<Option<u64>>,
     records: Records,
     lease: Mutex<Option<Value>>,
     version: AtomicU64,
@@ -128,10 +126,7 @@ impl Server {
             }
             match resource {
                 Resource::Records => {}
-                Resource::Nodes => {
-                    let counted = self.counted.get(number as usize).copied().flatten();
-                    self.templates.node(number, counted, &mut text);
-                }
+                Resource::Nodes => self.templates.node(number, &mut text),
                 Resource::Pods => {
                     self.templates
                         .pod(number, self.size, 2_000_000 + u64::from(number), &mut text);
@@ -293,11 +288,10 @@ async fn told(State(server): State<Arc<Server>>, uri: Uri) -> Response {
 pub(crate) async fn serve(listen: SocketAddr, certificate: &Path, key: &Path, size: Size) -> Outcome<()> {
     let acceptor = TlsAcceptor::from(tls::server(certificate, key)?);
     let templates = Templates::default();
-    let (ledger, counted) = decision::watched(size, &templates)?;
+    let ledger = decision::watched(size, &templates)?;
     let server = Arc::new(Server {
         size,
         templates,
-        counted,
         records: Records::of(ledger).await?,
         lease: Mutex::default(),
         version: AtomicU64::new(VERSION),

@@ -12,7 +12,6 @@ use vramgate::device::inventory;
 use vramgate::engine::NoSources;
 use vramgate::ledger::{Ledger, Moment};
 use vramgate::policy::PolicySet;
-use vramgate::units::Share;
 use vramgate::workload::Workload;
 use vramgate::workload::pod::{Node, Pod};
 
@@ -110,13 +109,13 @@ fn row(nodes: usize) -> Row {
     }
 }
 
-/// A large cluster as it is counted, and what each of its nodes advertises by then.
-pub(crate) fn watched(size: Size, templates: &Templates) -> Outcome<(Ledger, Vec<Option<u64>>)> {
+/// A large cluster as it is counted.
+pub(crate) fn watched(size: Size, templates: &Templates) -> Outcome<Ledger> {
     let mut ledger = Ledger::new(Arc::new(PolicySet::built_in()));
     let mut text = String::new();
     for number in 0..size.nodes {
         text.clear();
-        templates.node(number, None, &mut text);
+        templates.node(number, &mut text);
         set_node(&mut ledger, &serde_json::from_str(&text)?)?;
     }
     for number in (0..size.pods).filter(|number| large::holds(*number)) {
@@ -124,16 +123,7 @@ pub(crate) fn watched(size: Size, templates: &Templates) -> Outcome<(Ledger, Vec
         templates.pod(number, size, 1, &mut text);
         ledger.set_pod(&serde_json::from_str(&text)?, &NoSources);
     }
-    // Names are in the order of numbers.
-    let (advertisements, _) = ledger.advertisements(None, usize::MAX);
-    let wanted = advertisements.iter().map(|node| node.wanted.map(Share::ppm));
-    let counted: Vec<Option<u64>> = wanted.collect();
-    for (number, counted) in (0..size.nodes).zip(&counted) {
-        text.clear();
-        templates.node(number, *counted, &mut text);
-        set_node(&mut ledger, &serde_json::from_str(&text)?)?;
-    }
-    Ok((ledger, counted))
+    Ok(ledger)
 }
 
 /// The decision alone against clusters of these sizes, as an API server lists them.
@@ -142,7 +132,7 @@ pub(crate) fn at_sizes(options: &Options, sizes: &[Size], report: &mut Report) -
     let mut ledgers = Vec::new();
     let mut rows = Vec::new();
     for &size in sizes {
-        ledgers.push(watched(size, &templates)?.0);
+        ledgers.push(watched(size, &templates)?);
         rows.push(row(usize::try_from(size.nodes)?));
     }
     compare(options, &mut ledgers, &rows, report)

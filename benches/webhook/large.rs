@@ -145,8 +145,8 @@ fn suffix(number: u32, out: &mut String) {
 }
 
 impl Templates {
-    /// The node of a number, and what it advertises of the resource by which the scheduler counts memory, in millionths.
-    pub(crate) fn node(&self, number: u32, counted: Option<u64>, out: &mut String) {
+    /// The node of a number.
+    pub(crate) fn node(&self, number: u32, out: &mut String) {
         let (product, memory, family, major, minor, mig, machine) =
             PRODUCTS[number as usize / 2 % PRODUCTS.len()];
         let shared = is_shared(number);
@@ -177,11 +177,6 @@ impl Templates {
                 "nvidia.com/gpu"
             }),
             "SLOTS" => out.push_str(if shared { "16" } else { "8" }),
-            "COUNTED" => {
-                if let Some(counted) = counted {
-                    write(out, format_args!(r#","vramgate.io/gpu-ppm":"{counted}""#));
-                }
-            }
             _ => {}
         });
     }

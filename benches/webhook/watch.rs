@@ -22,6 +22,9 @@ const ADMITTED: Expected = Expected {
     text: r#""allowed":true"#,
 };
 
+/// Kube-scheduler does not count.
+const POLICY: &str = "apiVersion: vramgate.io/v1alpha1\nkind: GpuSharingPolicy\nmetadata: {name: bench}\nspec: {enforcement: admission}\n";
+
 /// Ten nodes with as many pods each: what the large cluster is compared with.
 const SMALL: Size = Size { nodes: 10, pods: 100 };
 
@@ -84,6 +87,11 @@ async fn start(size: Size, identity: &Identity, folder: &Path) -> Outcome<Watche
     command.arg("serve").arg("--listen").arg(address.to_string());
     command.arg("--status-listen").arg(status.to_string());
     command.arg("--kubeconfig").arg(&kubeconfig);
+    // Reviews are sent as pods are submitted, without the share that mutation would have them carry.
+    let policies = folder.join(format!("policies-{}", size.nodes));
+    std::fs::create_dir_all(&policies)?;
+    std::fs::write(policies.join("policy.yaml"), POLICY)?;
+    command.arg("--policy-dir").arg(&policies);
     with_identity(&mut command, identity);
     let started = Instant::now();
     let mut webhook = Server::start(&name, &mut command, folder)?;

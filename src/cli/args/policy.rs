@@ -17,6 +17,8 @@ pub(in crate::cli) enum PolicyCommand {
     /// Tell everything that is wrong with policies, and what in them cannot be meant. Exit 0 nothing, 1 errors, 2 files that
     /// cannot be read
     Lint(PolicyLint),
+    /// Print the JSON Schema of a policy, for editors and checks of files
+    Schema,
 }
 
 #[derive(Debug, Args)]

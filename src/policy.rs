@@ -27,6 +27,7 @@ pub mod schema;
 mod selector;
 mod set;
 pub mod spec;
+mod stock;
 pub(crate) mod tree;
 mod value;
 
@@ -43,6 +44,7 @@ pub use selector::{Matches, Selector};
 pub use set::PolicySet;
 pub(crate) use set::Signature;
 pub use spec::{MpsMemoryLimit, ThreadPercentage};
+pub use stock::{Accepted, Report, Stock};
 
 /// What becomes of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

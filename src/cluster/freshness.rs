@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::gpu_ledgers;
+use super::{gpu_ledgers, policies};
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,11 +30,13 @@ pub enum Watched {
     PluginConfigs,
     /// Records of nodes that replicas share.
     GpuLedgers,
+    /// Policies.
+    Policies,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -44,6 +46,7 @@ impl Watched {
         Self::ClaimTemplates,
         Self::PluginConfigs,
         Self::GpuLedgers,
+        Self::Policies,
     ];
 
     /// The word in logs and metrics: the plural of the API.
@@ -59,6 +62,7 @@ impl Watched {
             Self::ClaimTemplates => "resourceclaimtemplates",
             Self::PluginConfigs => "configmaps",
             Self::GpuLedgers => "gpuledgers",
+            Self::Policies => "gpusharingpolicies",
         }
     }
 
@@ -89,6 +93,7 @@ impl Watched {
                 "/apis/resource.k8s.io/v1beta1/resourceclaimtemplates",
             ],
             Self::GpuLedgers => &[gpu_ledgers::PATH],
+            Self::Policies => &[policies::PATH],
             // Each has a path of its own.
             Self::PluginConfigs => &[],
         }
@@ -296,7 +301,8 @@ mod tests {
                 "deviceclasses are not listed yet",
                 "resourceclaims are not listed yet",
                 "resourceclaimtemplates are not listed yet",
-                "configmaps are not listed yet"
+                "configmaps are not listed yet",
+                "gpusharingpolicies are not listed yet"
             ]
         );
         freshness.completed(Watched::Pods);

@@ -132,6 +132,11 @@ impl Api {
         )
     }
 
+    /// A merge patch, which custom resources take.
+    pub fn merge(&self, path: &str, change: &Value) -> Answer {
+        self.call(&Method::PATCH, path, "application/merge-patch+json", &[], change)
+    }
+
     /// Creates as somebody else.
     pub fn post_as(&self, user: &str, group: &str, path: &str, body: &Value) -> Answer {
         let headers = [("impersonate-user", user), ("impersonate-group", group)];

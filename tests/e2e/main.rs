@@ -35,6 +35,7 @@ mod mutation;
 mod operations;
 mod outage;
 mod placement;
+mod policies;
 mod process;
 mod races;
 mod replicas;

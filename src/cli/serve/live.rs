@@ -1,6 +1,7 @@
 //! The webhook over a live cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
+use super::live_policies::LivePolicies;
 use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
 use super::replicas::Replicas;
@@ -64,7 +66,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         LedgerKind::Cluster => Replicas::join(client, &mut cluster, Arc::clone(&ledger), clock),
     };
     let leadership = replicas.leadership();
-    let cluster = cluster.led_by(leadership.clone());
+    let live_policies =
+        LivePolicies::new(args.policy_dir.as_deref(), Arc::clone(&ledger), cluster.refresh())?;
+    let live_policies = Arc::new(live_policies);
+    let cluster = cluster
+        .led_by(leadership.clone())
+        .with_policies(Arc::<LivePolicies>::clone(&live_policies));
     metrics.gauge(
         "leader",
         "Whether this replica leads the others (1) or not (0)",
@@ -84,16 +91,8 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     let backend = Backend::new(decider, look_ups);
     let bound = super::bind(args, backend, readiness.clone(), metrics, &ledger).await?;
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
-        let refresh = cluster.refresh();
-        let reload = Reload {
-            folder,
-            seen,
-            snapshot: Arc::new(Snapshot::default()),
-            ledger: Arc::clone(&ledger),
-            // Policies decide how nodes and invocations are read, so everything is read again.
-            afterwards: Box::new(move |_| refresh.request()),
-        };
-        tokio::spawn(reload.follow());
+        let put = Box::new(move |folder: &Path| live_policies.reload(folder));
+        tokio::spawn(Reload { folder, seen, put }.follow());
     }
     // Before the nodes are read for the first time, so that they are read once.
     plugin.ask(&cluster.look_ups(), &in_force(&ledger)).await;

@@ -1,12 +1,9 @@
 //! Policy files that change while the webhook runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use crate::cli::policies;
-use crate::ledger::Ledger;
-use crate::snapshot::Snapshot;
+use crate::cli::{Failure, policies};
 
 /// How often the files are looked at. Their content is compared, not their times: a mounted ConfigMap changes by a
 /// symbolic link.
@@ -25,10 +22,8 @@ pub(super) struct Reload {
     pub(super) folder: PathBuf,
     /// The content from which the policies in force were read, or one before it.
     pub(super) seen: Content,
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) ledger: Arc<Mutex<Ledger>>,
-    /// What has to be read again under the new policies.
-    pub(super) afterwards: Box<dyn Fn(&mut Ledger) + Send>,
+    /// Reads the folder and brings its policies into force, with whatever stands beside them.
+    pub(super) put: Box<dyn Fn(&Path) -> Result<(), Failure> + Send>,
 }
 
 impl Reload {
@@ -41,14 +36,8 @@ impl Reload {
                 continue;
             }
             self.seen = content;
-            match policies::load(Some(&self.folder), &self.snapshot) {
-                Ok(set) => {
-                    let names: Vec<_> = set.names().map(str::to_owned).collect();
-                    let mut ledger = self.ledger.lock().unwrap_or_else(PoisonError::into_inner);
-                    ledger.set_policies(set);
-                    (self.afterwards)(&mut ledger);
-                    tracing::info!(?names, "policies reloaded");
-                }
+            match (self.put)(&self.folder) {
+                Ok(()) => tracing::info!("policies reloaded"),
                 Err(failure) => {
                     tracing::error!("policies not reloaded, the former ones stay in force: {failure}");
                 }

@@ -191,10 +191,10 @@ impl Expression {
             pool: None,
         };
         if !self.reads.asks {
-            return self.told(evaluate(&self.root, scene));
+            return Self::told(evaluate(&self.root, scene));
         }
         let Some(facts) = facts.as_deref() else {
-            return self.told(Err(Fault::NotKnown));
+            return Self::told(Err(Fault::NotKnown));
         };
         if facts.asks.len() > MOST_ASKS {
             return Outcome::Failed(format!(
@@ -213,7 +213,7 @@ impl Expression {
                     continue;
                 }
             }
-            match self.told(evaluate(&self.root, scene)) {
+            match Self::told(evaluate(&self.root, scene)) {
                 Outcome::Yes => return Outcome::Yes,
                 Outcome::No => {}
                 outcome @ Outcome::Failed(_) => failed = outcome,
@@ -222,7 +222,7 @@ impl Expression {
         failed
     }
 
-    fn told(&self, result: Result<bool, Fault>) -> Outcome {
+    fn told(result: Result<bool, Fault>) -> Outcome {
         match result {
             Ok(true) => Outcome::Yes,
             Ok(false) => Outcome::No,

@@ -17,13 +17,16 @@ pub(super) fn content(folder: &Path) -> Content {
     policies::content(folder).map_err(|failure| failure.to_string())
 }
 
+/// Reads a folder of policies and brings them into force.
+pub(super) type Put = Box<dyn Fn(&Path) -> Result<(), Failure> + Send>;
+
 /// Puts changed policies into force. A folder with an error leaves those in force that were; each error is told once.
 pub(super) struct Reload {
     pub(super) folder: PathBuf,
     /// The content from which the policies in force were read, or one before it.
     pub(super) seen: Content,
-    /// Reads the folder and brings its policies into force, with whatever stands beside them.
-    pub(super) put: Box<dyn Fn(&Path) -> Result<(), Failure> + Send>,
+    /// With whatever stands beside the files.
+    pub(super) put: Put,
 }
 
 impl Reload {

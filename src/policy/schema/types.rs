@@ -40,7 +40,7 @@ macro_rules! by_hand {
 }
 
 /// A decimal as text or number; in a cluster as text, because a number there would be a float.
-fn fraction(pattern: &str, least: Value, most: Value) -> Schema {
+fn fraction(pattern: &str) -> Schema {
     let (least_key, most_key) = if pattern == RESERVE_FRACTION {
         ("minimum", "exclusiveMaximum")
     } else {
@@ -49,7 +49,7 @@ fn fraction(pattern: &str, least: Value, most: Value) -> Schema {
     json_schema!({
         "anyOf": [
             {"type": "string", "pattern": pattern},
-            {"type": "number", least_key: least, most_key: most},
+            {"type": "number", least_key: 0, most_key: 1},
         ],
         IN_CLUSTER: {"type": "string", "pattern": pattern, "maxLength": 16},
     })
@@ -60,16 +60,8 @@ fn open() -> Value {
     json!({"x-kubernetes-preserve-unknown-fields": true})
 }
 
-by_hand!(
-    DeviceFraction,
-    "DeviceFraction",
-    fraction(DEVICE_FRACTION, json!(0), json!(1))
-);
-by_hand!(
-    ReserveFraction,
-    "ReserveFraction",
-    fraction(RESERVE_FRACTION, json!(0), json!(1))
-);
+by_hand!(DeviceFraction, "DeviceFraction", fraction(DEVICE_FRACTION));
+by_hand!(ReserveFraction, "ReserveFraction", fraction(RESERVE_FRACTION));
 by_hand!(
     MibCount,
     "MibCount",

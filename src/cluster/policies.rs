@@ -209,7 +209,7 @@ mod tests {
             then["conditions"][1]["message"]
                 .as_str()
                 .unwrap()
-                .contains("priority: a;")
+                .contains("nodes: a;")
         );
         let still = status(&saying(Accepted::Invalid, &["a"], then.clone()), "t4");
         assert_eq!(still["conditions"][0]["lastTransitionTime"], "t3");

@@ -6,6 +6,7 @@
 //! ConfigMaps, workloads, owners --GET--> look-ups
 //! reservations that grew old --GET pod--> housekeeping -> ledger
 //! records that replicas share --LIST, WATCH--> watch -> fold -> ledger; a new one <--PUT--- store
+//! policies --LIST, WATCH--> whoever brings them into force; what became of each --PATCH--> its status (the leader alone)
 //! Lease --GET, PUT--> leader: which replica does what one is to do
 //! ledger --over budget--> Event on the node
 //! ledger --number of each node--> advertise --PATCH--> status of the node (the leader alone)
@@ -29,6 +30,7 @@ mod lookup;
 mod metrics;
 mod over_budget;
 pub mod own_secret;
+mod policies;
 pub mod probe;
 mod projection;
 mod timing;
@@ -54,12 +56,14 @@ pub use gpu_ledgers::{DEFINITION, DEFINITION_NAME, KubernetesStore};
 pub use leader::{Appointment, Candidate, Leadership, Term};
 pub use lookup::{Fetched, LookUpError, LookUps};
 pub use metrics::Metrics;
+pub use policies::{PolicyObjects, Said, Saying};
 pub use timing::Timing;
 
 use advertise::Advertiser;
 use config_maps::FollowedConfigMaps;
-use fold::{NamespaceFold, NodeFold, PodFold, RecordFold, Resource, ResourceFold};
+use fold::{NamespaceFold, NodeFold, PodFold, PolicyFold, RecordFold, Resource, ResourceFold};
 use housekeeping::Housekeeping;
+use policies::PolicyReporter;
 use watch::Follower;
 
 /// The reason of Events on what makes denied pods.
@@ -93,6 +97,8 @@ pub struct Cluster<F> {
     leader: Leadership,
     /// Writes what is told of denied pods.
     denied: Option<denials::Writer>,
+    /// Who takes policy objects; where there is nobody they are not followed.
+    policies: Option<Arc<dyn PolicyObjects>>,
 }
 
 impl<F: Facts> Cluster<F> {
@@ -108,6 +114,7 @@ impl<F: Facts> Cluster<F> {
         let look_ups = LookUps::new(client.clone(), timing.clone(), metrics.clone());
         let freshness = Arc::new(Freshness::default());
         freshness.does_without(Watched::GpuLedgers);
+        freshness.does_without(Watched::Policies);
         Self {
             client,
             facts,
@@ -120,6 +127,7 @@ impl<F: Facts> Cluster<F> {
             shares_records: false,
             leader: Leadership::alone(),
             denied: None,
+            policies: None,
         }
     }
 
@@ -136,6 +144,15 @@ impl<F: Facts> Cluster<F> {
     #[must_use]
     pub fn led_by(mut self, leader: Leadership) -> Self {
         self.leader = leader;
+        self
+    }
+
+    /// Follows policy objects, too, and says in their status what became of them while this replica leads. Nodes and pods
+    /// are read once the policies are known.
+    #[must_use]
+    pub fn with_policies(mut self, objects: Arc<dyn PolicyObjects>) -> Self {
+        self.freshness.needs(Watched::Policies);
+        self.policies = Some(objects);
         self
     }
 
@@ -207,6 +224,10 @@ impl<F: Facts> Cluster<F> {
             ("ends old reservations", self.housekeeping()),
             ("advertises memory on nodes", self.advertiser()),
         ];
+        if let Some(objects) = &self.policies {
+            started.push(("watches GpuSharingPolicies", self.policy_objects(objects)));
+            started.push(("tells what became of policies", self.policy_reporter(objects)));
+        }
         if self.shares_records {
             started.push(("watches GpuLedgers", self.records()));
         }
@@ -225,7 +246,12 @@ impl<F: Facts> Cluster<F> {
     fn nodes(&self) -> Task {
         let follower = self.follower(Watched::Nodes);
         let mut fold = NodeFold::new(Arc::clone(&self.facts), Arc::clone(&self.reader));
-        Box::pin(async move { follower.follow(&mut fold).await })
+        let freshness = Arc::clone(&self.freshness);
+        Box::pin(async move {
+            // Policies decide how nodes are read.
+            freshness.wait_for(&[Watched::Policies]).await;
+            follower.follow(&mut fold).await;
+        })
     }
 
     fn pods(&self) -> Task {
@@ -248,6 +274,23 @@ impl<F: Facts> Cluster<F> {
                 .await;
             follower.follow(&mut fold).await;
         })
+    }
+
+    fn policy_objects(&self, objects: &Arc<dyn PolicyObjects>) -> Task {
+        let follower = self.follower(Watched::Policies);
+        let mut fold = PolicyFold::new(Arc::clone(objects));
+        Box::pin(async move { follower.follow(&mut fold).await })
+    }
+
+    fn policy_reporter(&self, objects: &Arc<dyn PolicyObjects>) -> Task {
+        let reporter = PolicyReporter {
+            client: self.client.clone(),
+            objects: Arc::clone(objects),
+            freshness: Arc::clone(&self.freshness),
+            leader: self.leader.clone(),
+            timing: self.timing.clone(),
+        };
+        Box::pin(reporter.run())
     }
 
     fn records(&self) -> Task {

@@ -212,7 +212,9 @@ impl Demand {
         policies: &PolicySet,
         sources: &dyn Sources,
     ) -> Result<Self, Malformed> {
-        Self::read_with(pod, namespace_labels, policies, sources, true)
+        let mut demand = Self::read_with(pod, namespace_labels, policies, sources, true)?;
+        demand.tell_failed_expression(pod, namespace_labels, policies);
+        Ok(demand)
     }
 
     /// Reads what a pod takes of devices, without what its engines load; of a bound pod also what other systems that the
@@ -332,12 +334,6 @@ impl Demand {
                 demand.findings.extend(undivided);
             }
         }
-        if loads && (demand.asks() || !demand.access.is_empty() || !demand.uses.is_empty()) {
-            let (policy, failed) = policies.for_pod_told(namespace_labels, pod, None);
-            demand
-                .findings
-                .extend(failed.map(|why| expression::failure(&policy, &why)));
-        }
         if loads && demand.asks() {
             let models = policies.models(namespace_labels, pod);
             demand
@@ -345,6 +341,20 @@ impl Demand {
                 .extend(annotations.findings(pod, &engines, models));
         }
         Ok(demand)
+    }
+
+    /// Tells that the pod's policy applies only because its expression fails, where the policy matters at all.
+    fn tell_failed_expression(
+        &mut self,
+        pod: &Pod,
+        namespace_labels: &BTreeMap<String, String>,
+        policies: &PolicySet,
+    ) {
+        if self.asks() || !self.access.is_empty() || !self.uses.is_empty() {
+            let (policy, failed) = policies.for_pod_told(namespace_labels, pod, None);
+            self.findings
+                .extend(failed.map(|why| expression::failure(&policy, &why)));
+        }
     }
 
     /// The same without what its engines load, as the ledger keeps it.

@@ -23,6 +23,7 @@ mod consistency;
 pub mod devices;
 mod history;
 mod holder;
+mod matched;
 pub(crate) mod nodes;
 mod observed;
 mod records;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 mod catalogue;
@@ -127,7 +128,7 @@ pub struct Model {
 }
 
 /// What a model does with a sequence.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Writes on, token by token, and caches keys and values.
@@ -138,7 +139,7 @@ pub enum Kind {
 }
 
 /// Type of unpacked weights.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the variants are the types' own names")]
 pub enum Dtype {
@@ -148,7 +149,7 @@ pub enum Dtype {
 }
 
 /// How sure the facts of a model are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Confidence {
     /// Known in general, and read nowhere.
@@ -160,7 +161,7 @@ pub enum Confidence {
 }
 
 /// Experts of a mixture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Experts {
     /// Routed experts of a layer.
@@ -181,7 +182,7 @@ pub struct Experts {
 }
 
 /// Multi-head latent attention: one compressed row of each layer and token instead of keys and values by head.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Latent {
     /// Width of the compressed row.
@@ -200,7 +201,7 @@ pub struct Latent {
 }
 
 /// Layers with a state of fixed size for each running request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recurrent {
     /// Such layers.
@@ -211,7 +212,7 @@ pub struct Recurrent {
 }
 
 /// The same model in another format.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Variant {
     /// The format.
@@ -225,7 +226,7 @@ pub struct Variant {
 }
 
 /// What a published name has of its own: the same shape under another context, or released in another format.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Publication {
     /// Longest context that its configuration declares, in tokens, where it is not the entry's.

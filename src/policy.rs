@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::engine::{Engine, ImageRule, Version};
@@ -22,9 +23,11 @@ mod models;
 mod notice;
 mod products;
 mod resolve;
+pub mod schema;
 mod selector;
 mod set;
 pub mod spec;
+mod stock;
 pub(crate) mod tree;
 mod value;
 pub mod written;
@@ -42,9 +45,10 @@ pub use selector::{Matches, Selector};
 pub use set::PolicySet;
 pub(crate) use set::Signature;
 pub use spec::{MpsMemoryLimit, ThreadPercentage};
+pub use stock::{Accepted, Report, Stock};
 
 /// What becomes of an error.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// It denies.
@@ -56,7 +60,7 @@ pub enum Mode {
 }
 
 /// How the promise is kept between admission and the device.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforcement {
     /// kube-scheduler counts `vramgate.io/gpu-ppm`.
@@ -124,7 +128,7 @@ impl Reserve {
 }
 
 /// What becomes of access without a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AccessRule {
     /// An error.
@@ -136,7 +140,7 @@ pub enum AccessRule {
 }
 
 /// A cap on each slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PerSlot {
     /// No cap.
@@ -146,7 +150,7 @@ pub enum PerSlot {
 }
 
 /// How it is known which device a holder stands on. Ordered: the later the better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
     /// It is not: a device may hold any of the node's holders.
@@ -277,7 +281,7 @@ pub struct MpsRules {
 }
 
 /// How to read a node without sharing facts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum MissingFacts {
     /// As whole devices, with VG704.

@@ -646,7 +646,7 @@ fn certificates_are_written_once_and_the_registrations_name_them() {
 }
 
 #[test]
-fn crds_prints_the_definition_of_the_ledger() {
+fn crds_prints_the_definitions() {
     let text = stdout(&run(&["crds"]));
     assert!(
         text.starts_with("apiVersion: apiextensions.k8s.io/v1\n")
@@ -656,6 +656,15 @@ fn crds_prints_the_definition_of_the_ledger() {
     let list: Value = serde_json::from_str(&stdout(&run(&["crds", "-o", "json"]))).unwrap();
     assert_eq!(list["items"][0]["metadata"]["name"], "gpuledgers.vramgate.io");
     assert_eq!(list["items"][0]["spec"]["scope"], "Cluster");
+    assert_eq!(
+        list["items"][1]["metadata"]["name"],
+        "gpusharingpolicies.vramgate.io"
+    );
+    let kept = fs::read_to_string("docs/schema/gpusharingpolicy.crd.yaml").unwrap();
+    assert!(text.ends_with(&format!("\n---\n{kept}")), "{text}");
+    let schema: Value = serde_json::from_str(&stdout(&run(&["policy", "schema"]))).unwrap();
+    let kept = fs::read_to_string("docs/schema/gpusharingpolicy.json").unwrap();
+    assert_eq!(schema, serde_json::from_str::<Value>(&kept).unwrap());
     unusable(
         &[
             "serve",

@@ -17,7 +17,7 @@ pub(super) fn load(folder: Option<&Path>, snapshot: &Snapshot) -> Result<Arc<Pol
     Ok(Arc::new(PolicySet::from_documents(documents)?))
 }
 
-fn from_folder(folder: Option<&Path>) -> Result<Vec<Document>, Failure> {
+pub(super) fn from_folder(folder: Option<&Path>) -> Result<Vec<Document>, Failure> {
     let mut documents = Vec::new();
     let Some(folder) = folder else {
         return Ok(documents);

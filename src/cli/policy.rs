@@ -1,7 +1,8 @@
 //! `vramgate policy …`: for those who write policies.
 
 use super::args::{Policy, PolicyCommand};
-use super::{Failure, Outcome};
+use super::{Failure, Outcome, output};
+use crate::policy::schema;
 
 mod diff;
 mod explain;
@@ -17,5 +18,6 @@ pub(super) fn run(args: &Policy) -> Result<Outcome, Failure> {
         PolicyCommand::Explain(args) => explain::run(args).map(|()| Outcome::Passed),
         PolicyCommand::Diff(args) => diff::run(args),
         PolicyCommand::ExportVap(args) => export_vap::run(args).map(|()| Outcome::Passed),
+        PolicyCommand::Schema => output::print_json(&schema::json_schema()).map(|()| Outcome::Passed),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::env;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -24,6 +25,7 @@ use crate::snapshot::Snapshot;
 use crate::units::Share;
 
 mod live;
+mod live_policies;
 mod look_ups;
 mod own_ca;
 mod plugin_configs;
@@ -106,19 +108,15 @@ async fn from_snapshot(args: &Serve, snapshot: Snapshot) -> Result<(), Failure> 
     let readiness = Readiness::awaiting(&[]);
     let bound = bind(args, backend, readiness, metrics, &ledger, certificates).await?;
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
-        let facts = Arc::clone(&snapshot);
-        // Policies decide how nodes and invocations are read.
-        let afterwards = Box::new(move |ledger: &mut Ledger| facts.fill(ledger));
-        tokio::spawn(
-            reload::Reload {
-                folder,
-                seen,
-                snapshot,
-                ledger,
-                afterwards,
-            }
-            .follow(),
-        );
+        let put = Box::new(move |folder: &Path| {
+            let set = policies::load(Some(folder), &snapshot)?;
+            let mut ledger = locked(&ledger);
+            ledger.set_policies(set);
+            // Policies decide how nodes and invocations are read.
+            snapshot.fill(&mut ledger);
+            Ok(())
+        });
+        tokio::spawn(reload::Reload { folder, seen, put }.follow());
     }
     bound.run(termination()).await;
     Ok(())

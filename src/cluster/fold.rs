@@ -4,6 +4,7 @@ mod config_maps;
 mod namespaces;
 mod nodes;
 mod pods;
+mod policies;
 mod records;
 mod resources;
 mod templates;
@@ -14,6 +15,7 @@ pub(super) use config_maps::ConfigMapFold;
 pub(super) use namespaces::{Namespace, NamespaceFold, Namespaces, complete_labels};
 pub(super) use nodes::NodeFold;
 pub(super) use pods::PodFold;
+pub(super) use policies::PolicyFold;
 pub(super) use records::RecordFold;
 pub(super) use resources::{Resource, ResourceFold};
 

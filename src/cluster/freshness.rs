@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::gpu_ledgers;
+use super::{gpu_ledgers, policies};
 
 /// What is watched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,11 +32,13 @@ pub enum Watched {
     PriorityClasses,
     /// Records of nodes that replicas share.
     GpuLedgers,
+    /// Policies.
+    Policies,
 }
 
 impl Watched {
     /// Each of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Namespaces,
         Self::Nodes,
         Self::Pods,
@@ -47,6 +49,7 @@ impl Watched {
         Self::PluginConfigs,
         Self::PriorityClasses,
         Self::GpuLedgers,
+        Self::Policies,
     ];
 
     /// The word in logs and metrics: the plural of the API.
@@ -63,6 +66,7 @@ impl Watched {
             Self::PluginConfigs => "configmaps",
             Self::PriorityClasses => "priorityclasses",
             Self::GpuLedgers => "gpuledgers",
+            Self::Policies => "gpusharingpolicies",
         }
     }
 
@@ -94,6 +98,7 @@ impl Watched {
             ],
             Self::PriorityClasses => &["/apis/scheduling.k8s.io/v1/priorityclasses"],
             Self::GpuLedgers => &[gpu_ledgers::PATH],
+            Self::Policies => &[policies::PATH],
             // Each has a path of its own.
             Self::PluginConfigs => &[],
         }
@@ -302,7 +307,8 @@ mod tests {
                 "resourceclaims are not listed yet",
                 "resourceclaimtemplates are not listed yet",
                 "configmaps are not listed yet",
-                "priorityclasses are not listed yet"
+                "priorityclasses are not listed yet",
+                "gpusharingpolicies are not listed yet"
             ]
         );
         freshness.completed(Watched::Pods);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use crate::units::Mib;
@@ -55,7 +56,7 @@ pub struct Product {
 }
 
 /// How a product can be cut into MIG instances.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Mig {
     /// Compute slices of the GPU.
@@ -78,7 +79,7 @@ pub struct Mig {
 }
 
 /// A MIG profile of a product.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Profile {
     /// Name as `nvidia-smi` writes it (`1g.10gb+me`).
@@ -88,9 +89,11 @@ pub struct Profile {
     pub id: Option<u32>,
     /// Memory of an instance: the lowest value seen, or a careful estimate.
     #[serde(rename = "memoryMiB", deserialize_with = "mib")]
+    #[schemars(with = "u64")]
     pub memory: Mib,
     /// Other sizes seen of the same profile (driver, ECC state, placement).
     #[serde(rename = "otherMemoryMiB", default, deserialize_with = "mibs")]
+    #[schemars(with = "Vec<u64>")]
     pub other_memory: Vec<Mib>,
     /// Whether the memory was seen, not estimated.
     pub observed: bool,

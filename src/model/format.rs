@@ -4,11 +4,12 @@ use std::fmt;
 
 use thiserror::Error;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// A format of weights. Text models pack every linear layer but the output; what stays unpacked beyond that differs by
 /// publisher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Format {
     /// 32-bit floats.
     #[serde(rename = "float32")]

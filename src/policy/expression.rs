@@ -203,13 +203,13 @@ impl Expression {
             pool: None,
         };
         if self.reads.facts && facts.is_none() {
-            return self.told(Err(Fault::NotKnown));
+            return Self::told(Err(Fault::NotKnown));
         }
         if !self.reads.asks {
-            return self.told(evaluate(&self.program, &self.shape, scene));
+            return Self::told(evaluate(&self.program, &self.shape, scene));
         }
         let Some(facts) = facts.as_deref() else {
-            return self.told(Err(Fault::NotKnown));
+            return Self::told(Err(Fault::NotKnown));
         };
         if facts.asks.len() > MOST_ASKS {
             return Outcome::Failed(format!(
@@ -228,7 +228,7 @@ impl Expression {
                     continue;
                 }
             }
-            match self.told(evaluate(&self.program, &self.shape, scene)) {
+            match Self::told(evaluate(&self.program, &self.shape, scene)) {
                 Outcome::Yes => return Outcome::Yes,
                 Outcome::No => {}
                 outcome @ Outcome::Failed(_) => failed = outcome,
@@ -237,7 +237,7 @@ impl Expression {
         failed
     }
 
-    fn told(&self, result: Result<bool, Fault>) -> Outcome {
+    fn told(result: Result<bool, Fault>) -> Outcome {
         match result {
             Ok(true) => Outcome::Yes,
             Ok(false) => Outcome::No,

@@ -1,6 +1,6 @@
 //! For which pods and devices a policy applies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::expression::{Expression, NodeView, Outcome, PodView};
@@ -27,6 +27,35 @@ impl Selector {
                 .expressions
                 .iter()
                 .all(|requirement| holds(requirement, labels))
+    }
+
+    /// Whether no labels match both, as far as single keys tell.
+    #[must_use]
+    pub fn excludes(&self, other: &Self) -> bool {
+        let keys = || self.keys().chain(other.keys());
+        keys().any(|key| match (self.values_of(key), other.values_of(key)) {
+            (Some(one), Some(other)) => one.is_disjoint(&other),
+            _ => false,
+        })
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &str> {
+        let of_expressions = self.expressions.iter().map(|requirement| &requirement.key);
+        self.labels.keys().chain(of_expressions).map(String::as_str)
+    }
+
+    /// The values that a label may have to match; `None` where any may, or it may be absent.
+    fn values_of(&self, key: &str) -> Option<BTreeSet<&str>> {
+        let equal = self.labels.get(key).map(|value| BTreeSet::from([value.as_str()]));
+        let among = self
+            .expressions
+            .iter()
+            .filter(|requirement| requirement.key == key && requirement.operator == "In")
+            .map(|requirement| requirement.values.iter().map(String::as_str).collect());
+        equal
+            .into_iter()
+            .chain(among)
+            .reduce(|one: BTreeSet<&str>, other| one.intersection(&other).copied().collect())
     }
 
     /// Whether it asks for nothing.

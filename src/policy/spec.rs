@@ -1,10 +1,11 @@
 //! The `GpuSharingPolicy` document, field by field. Typed and closed: an unknown field is an error.
 //!
-//! Every field may be left out; what is left out comes from the built-in default. A JSON Schema is to be made from
-//! these types, so they describe the document and nothing else; `docs/policy.md` says what each field means.
+//! Every field may be left out; what is left out comes from the built-in default. The JSON Schema and the definition of
+//! the custom resource are made from these types and their comments ([`super::schema`]); `docs/policy.md` says what each field means.
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
@@ -25,49 +26,62 @@ pub const API_VERSION: &str = "vramgate.io/v1alpha1";
 pub const KIND: &str = "GpuSharingPolicy";
 
 /// The whole document.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+#[schemars(extend("required" = ["apiVersion", "kind", "metadata", "spec"]))]
 pub struct GpuSharingPolicy {
-    /// Has to be [`API_VERSION`].
+    /// Has to be `vramgate.io/v1alpha1`.
+    #[schemars(extend("const" = API_VERSION))]
     pub api_version: Option<String>,
-    /// Has to be [`KIND`].
+    /// Has to be `GpuSharingPolicy`.
+    #[schemars(extend("const" = KIND))]
     pub kind: Option<String>,
     /// Name, labels, annotations.
     pub metadata: Option<PolicyMetadata>,
     /// What the policy says.
     pub spec: Option<Spec>,
     /// Written by the API server's side; read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub status: Option<IgnoredAny>,
 }
 
 /// `metadata`. What an API server adds is read over, so that the output of `kubectl get -o yaml` is a policy file too.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+#[schemars(extend("required" = ["name"]))]
 pub struct PolicyMetadata {
     /// Unique among all policies.
+    #[schemars(length(max = 253), regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub name: Option<String>,
     /// Read over.
     pub labels: Option<BTreeMap<String, String>>,
     /// Read over.
     pub annotations: Option<BTreeMap<String, String>>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub uid: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub resource_version: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub generation: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub creation_timestamp: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub managed_fields: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub owner_references: Option<IgnoredAny>,
     /// Read over.
+    #[schemars(with = "Option<serde_json::Value>")]
     pub finalizers: Option<IgnoredAny>,
 }
 
 /// `spec`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Spec {
     /// Higher wins; 0 where left out.
@@ -115,7 +129,7 @@ pub struct Spec {
 }
 
 /// `spec.match`: all that is given has to match.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Match {
     /// Labels of the namespace.
@@ -124,12 +138,13 @@ pub struct Match {
     pub pods: Option<LabelSelector>,
     /// Labels of the node.
     pub nodes: Option<LabelSelector>,
-    /// CEL.
+    /// A condition in CEL over pod, container, request, gpu and node.
+    #[schemars(length(min = 1, max = 4096))]
     pub expression: Option<String>,
 }
 
 /// A label selector as Kubernetes writes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
@@ -144,13 +159,14 @@ pub struct LabelSelector {
 }
 
 /// One entry of `matchExpressions`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
     default,
     expecting = "a map with key, operator and values"
 )]
+#[schemars(extend("required" = ["key", "operator"]))]
 pub struct LabelRequirement {
     /// Label.
     pub key: Option<String>,
@@ -161,7 +177,7 @@ pub struct LabelRequirement {
 }
 
 /// Operators of a label selector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[allow(missing_docs, reason = "the names are Kubernetes' own")]
 pub enum LabelOperator {
     In,
@@ -184,7 +200,7 @@ impl LabelOperator {
 }
 
 /// `spec.codes`: a code that stands in none of the lists keeps its severity of the built-in default.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
@@ -201,7 +217,7 @@ pub struct Codes {
 }
 
 /// `spec.device`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Device {
     /// The part of a shared device that may be promised.
@@ -211,19 +227,22 @@ pub struct Device {
     /// A cap on each slot.
     pub per_slot: Option<PerSlot>,
     /// Grades of evidence that count.
+    #[schemars(length(min = 1))]
     pub evidence: Option<Vec<Evidence>>,
     /// Who may share a device.
     pub tenants: Option<Tenants>,
     /// GPUs beside those of the catalogue.
     pub products: Option<Vec<ProductEntry>>,
     /// ConfigMap of the device plugin, `NAMESPACE/NAME`.
+    #[schemars(regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub plugin_config: Option<String>,
     /// ConfigMap of the MIG manager, `NAMESPACE/NAME`.
+    #[schemars(regex(pattern = "^[a-z0-9]([a-z0-9.-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$"))]
     pub mig_config: Option<String>,
 }
 
 /// `spec.device.reserve`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
@@ -242,7 +261,7 @@ pub struct ReserveSpec {
 }
 
 /// `spec.placement`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Placement {
     /// Nodes that an autoscaler can add.
@@ -252,7 +271,7 @@ pub struct Placement {
 }
 
 /// `spec.overheadMiB`, per rank.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Overhead {
     /// vLLM by release.
@@ -264,7 +283,7 @@ pub struct Overhead {
 }
 
 /// `spec.overheadMiB.vllm`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
@@ -295,7 +314,7 @@ pub struct VllmOverhead {
 }
 
 /// `spec.unknown`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Unknown {
     /// Unshared whole device.
@@ -309,7 +328,7 @@ pub struct Unknown {
 }
 
 /// `spec.defaults`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Defaults {
     /// vLLM's fraction where the invocation has none.
@@ -317,7 +336,7 @@ pub struct Defaults {
 }
 
 /// `spec.mps`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Mps {
     /// Memory limit that is set on a client.
@@ -329,7 +348,7 @@ pub struct Mps {
 }
 
 /// `spec.memoryLimit`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct MemoryLimit {
     /// The limit of NVIDIA's container toolkit.
@@ -337,7 +356,7 @@ pub struct MemoryLimit {
 }
 
 /// `spec.memoryLimit.toolkit`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ToolkitLimit {
     /// Set none.
@@ -347,7 +366,7 @@ pub enum ToolkitLimit {
 }
 
 /// `spec.mig`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Mig {
     /// Profiles that pods may ask for.
@@ -355,7 +374,7 @@ pub struct Mig {
 }
 
 /// `spec.otherSharing`: what pods say in the words of other systems that share devices.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct OtherSharing {
     /// HAMi.
@@ -367,7 +386,7 @@ pub struct OtherSharing {
 }
 
 /// Whether such a system's words count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum OtherSharingRule {
     /// They do not.
@@ -377,7 +396,7 @@ pub enum OtherSharingRule {
 }
 
 /// `spec.sources`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Sources {
     /// ConfigMaps that a pod names.
@@ -387,7 +406,7 @@ pub struct Sources {
 }
 
 /// Whether objects that a pod names are looked up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LookUp {
     /// They are.
@@ -397,7 +416,7 @@ pub enum LookUp {
 }
 
 /// `spec.access`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Access {
     /// A visible-devices variable without a request.
@@ -413,7 +432,7 @@ pub struct Access {
 }
 
 /// `spec.access.exempt`: whatever matches one of the two.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(
     deny_unknown_fields,
     rename_all = "camelCase",
@@ -428,7 +447,7 @@ pub struct AccessExempt {
 }
 
 /// `spec.declarations`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct Declarations {
     /// Whose annotations about memory are believed.
@@ -436,10 +455,12 @@ pub struct Declarations {
 }
 
 /// One entry of `spec.engines`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+#[schemars(extend("required" = ["images"]))]
 pub struct EngineRule {
     /// Patterns of image references; `*` stands for any text.
+    #[schemars(length(min = 1))]
     pub images: Option<Vec<String>>,
     /// The engine inside.
     pub engine: Option<String>,
@@ -452,7 +473,7 @@ pub struct EngineRule {
 }
 
 /// `spec.messages`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 pub struct MessageSpec {
     /// Whether holders of other namespaces are named.
@@ -460,5 +481,6 @@ pub struct MessageSpec {
     /// Whom to ask.
     pub contact: Option<String>,
     /// Where a code is explained.
+    #[schemars(regex(pattern = "^https?://"))]
     pub link: Option<String>,
 }

@@ -39,6 +39,7 @@ mod operations;
 mod outage;
 mod own_ca;
 mod placement;
+mod policies;
 mod process;
 mod races;
 mod replicas;

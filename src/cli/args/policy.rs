@@ -27,6 +27,8 @@ pub(in crate::cli) enum PolicyCommand {
     /// Print ValidatingAdmissionPolicies with what the API server can judge by itself, so that base rules stand while
     /// vramgate is down: for `kubectl apply -f -`
     ExportVap(PolicyExportVap),
+    /// Print the JSON Schema of a policy, for editors and checks of files
+    Schema,
 }
 
 /// From which remarks on exit code is 1.

@@ -1,6 +1,7 @@
 //! The webhook over a live cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::snapshot::Snapshot;
 use crate::workload::pod::{Node, OwnerReference, Pod};
 use crate::workload::{Workload, WorkloadKind, asks_for_gpu};
 
+use super::live_policies::LivePolicies;
 use super::own_ca::{CERTIFIED, Keeper, Tools};
 use super::plugin_configs::{self, PluginConfigs};
 use super::reload::{self, Reload};
@@ -70,7 +72,12 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
     };
     let leadership = replicas.leadership();
     let leads = leadership.clone();
-    let cluster = cluster.led_by(leadership.clone());
+    let live_policies =
+        LivePolicies::new(args.policy_dir.as_deref(), Arc::clone(&ledger), cluster.refresh())?;
+    let live_policies = Arc::new(live_policies);
+    let cluster = cluster
+        .led_by(leadership.clone())
+        .with_policies(Arc::<LivePolicies>::clone(&live_policies));
     metrics.gauge(
         "leader",
         "Whether this replica leads the others (1) or not (0)",
@@ -109,16 +116,8 @@ pub(super) async fn serve(args: &Serve) -> Result<(), Failure> {
         }));
     }
     if let (Some(folder), Some(seen)) = (args.policy_dir.clone(), seen) {
-        let refresh = cluster.refresh();
-        let reload = Reload {
-            folder,
-            seen,
-            snapshot: Arc::new(Snapshot::default()),
-            ledger: Arc::clone(&ledger),
-            // Policies decide how nodes and invocations are read, so everything is read again.
-            afterwards: Box::new(move |_| refresh.request()),
-        };
-        tokio::spawn(reload.follow());
+        let put = Box::new(move |folder: &Path| live_policies.reload(folder));
+        tokio::spawn(Reload { folder, seen, put }.follow());
     }
     // Before the nodes are read for the first time, so that they are read once.
     plugin.ask(&cluster.look_ups(), &in_force(&ledger)).await;

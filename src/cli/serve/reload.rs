@@ -1,13 +1,9 @@
 //! Policy files that change while the webhook runs.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::cli::policies;
-use crate::ledger::Ledger;
-use crate::server::locked;
-use crate::snapshot::Snapshot;
+use crate::cli::{Failure, policies};
 
 /// How often the files are looked at. Their content is compared, not their times: a mounted ConfigMap changes by a
 /// symbolic link.
@@ -21,15 +17,16 @@ pub(super) fn content(folder: &Path) -> Content {
     policies::content(folder).map_err(|failure| failure.to_string())
 }
 
+/// Reads a folder of policies and brings them into force.
+pub(super) type Put = Box<dyn Fn(&Path) -> Result<(), Failure> + Send>;
+
 /// Puts changed policies into force. A folder with an error leaves those in force that were; each error is told once.
 pub(super) struct Reload {
     pub(super) folder: PathBuf,
     /// The content from which the policies in force were read, or one before it.
     pub(super) seen: Content,
-    pub(super) snapshot: Arc<Snapshot>,
-    pub(super) ledger: Arc<Mutex<Ledger>>,
-    /// What has to be read again under the new policies.
-    pub(super) afterwards: Box<dyn Fn(&mut Ledger) + Send>,
+    /// With whatever stands beside the files.
+    pub(super) put: Put,
 }
 
 impl Reload {
@@ -42,14 +39,8 @@ impl Reload {
                 continue;
             }
             self.seen = content;
-            match policies::load(Some(&self.folder), &self.snapshot) {
-                Ok(set) => {
-                    let names: Vec<_> = set.names().map(str::to_owned).collect();
-                    let mut ledger = locked(&self.ledger);
-                    ledger.set_policies(set);
-                    (self.afterwards)(&mut ledger);
-                    tracing::info!(?names, "policies reloaded");
-                }
+            match (self.put)(&self.folder) {
+                Ok(()) => tracing::info!("policies reloaded"),
                 Err(failure) => {
                     tracing::error!("policies not reloaded, the former ones stay in force: {failure}");
                 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::model::{
@@ -13,7 +14,7 @@ use crate::policy::value::MibCount;
 ///
 /// All fields stand in one closed map, so that an error names its own line. [`ModelEntry::whole`] lists every field of
 /// [`Model`].
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
 #[allow(missing_docs, reason = "the fields of `Model`, where they are explained")]
 pub struct ModelEntry {

@@ -1,13 +1,15 @@
 //! Entries of `spec.device.products`: GPUs that the catalogue does not have, or has otherwise.
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::device::catalogue::Mig;
 use crate::policy::value::MibCount;
 
 /// One entry of `spec.device.products`.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase", default, expecting = "a map")]
+#[schemars(extend("required" = ["product", "memoryMiB"]))]
 pub struct ProductEntry {
     /// Value of the label `nvidia.com/gpu.product` of the whole, unshared GPU.
     pub product: Option<String>,

@@ -16,6 +16,8 @@ const MAX_VALUES: usize = 100_000_000;
 /// Values that aliases may add to one document, as when it was read first.
 const MAX_REPEATED: usize = 100_000;
 
+/// Longest line, in bytes, of a document that is read with places: the parser's work grows with the square of it.
+const MAX_LINE: usize = 128 << 10;
 /// Characters between two marks of a long line.
 const MARK: usize = 1_024;
 
@@ -132,9 +134,9 @@ impl Text {
             depth: Some(MAX_DEPTH),
             repeated: Some(MAX_REPEATED),
         };
-        let tree = load(document, &limits)
-            .ok()
-            .and_then(|trees| trees.into_iter().next());
+        let is_broken = document.split('\n').all(|line| line.len() <= MAX_LINE);
+        let trees = is_broken.then(|| load(document, &limits).ok()).flatten();
+        let tree = trees.and_then(|trees| trees.into_iter().next());
         self.last = Some((bytes.clone(), tree));
     }
 

@@ -35,6 +35,7 @@ const FRACTIONS: Allowed = Allowed {
 fn object(value: &Value) -> Object {
     Object {
         origin: Origin {
+            bytes: None,
             source: Arc::from("test"),
             line: 1,
             item: String::new(),

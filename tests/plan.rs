@@ -35,7 +35,7 @@ const FRACTIONS: Allowed = Allowed {
 fn object(value: &Value) -> Object {
     Object {
         origin: Origin {
-            bytes: None,
+            bytes: 0..0,
             source: Arc::from("test"),
             line: 1,
             item: String::new(),

@@ -92,7 +92,8 @@ impl Records {
             serde_json::from_slice(body).map_err(|error| Refusal::Unreadable(error.to_string()))?;
         let mut stored = self.lock();
         let known = stored.get_mut(node).ok_or(Refusal::Missing)?;
-        if body["metadata"]["resourceVersion"] != known.version.to_string() {
+        let told = body["metadata"]["resourceVersion"].as_str();
+        if told != Some(known.version.to_string().as_str()) {
             return Err(Refusal::Conflict);
         }
         known.version = version;

@@ -194,6 +194,9 @@ fn known(args: &PolicyExplain, snapshot: &Snapshot) -> Result<Vec<Known>, Failur
     Ok(known)
 }
 
+/// What policies see of a node's labels.
+type Seen = (Vec<Option<String>>, Signature);
+
 /// Nodes that no policy tells apart.
 struct Group {
     names: Vec<String>,
@@ -208,7 +211,7 @@ impl Group {
 }
 
 fn groups(known: &[Known], set: &PolicySet, snapshot: &Snapshot) -> Vec<Group> {
-    let mut groups: Vec<((Vec<Option<String>>, Signature), Group)> = Vec::new();
+    let mut groups: Vec<(Seen, Group)> = Vec::new();
     let asks_devices = set.iter().any(|policy| policy.matches.expression.is_some());
     // Every label that a policy asks for, not only whether it matches: reasons name the values.
     let keys: BTreeSet<&str> = known
@@ -224,7 +227,7 @@ fn groups(known: &[Known], set: &PolicySet, snapshot: &Snapshot) -> Vec<Group> {
         let values = keys.iter().map(|key| labels.get(*key).cloned()).collect();
         let seen = (values, set.node_signature(&labels));
         let is_alike =
-            |(key, group): &((_, _), Group)| *key == seen && (!asks_devices || group.pools == node.pools);
+            |(key, group): &(Seen, Group)| *key == seen && (!asks_devices || group.pools == node.pools);
         if let Some((_, group)) = groups.iter_mut().find(|group| is_alike(group)) {
             group.names.push(node.metadata.name.to_string());
             continue;

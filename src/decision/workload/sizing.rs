@@ -128,22 +128,10 @@ impl Sizing<'_> {
             };
         }
         if finding.code == Code::Vg209 {
-            // The pods that find no slot wait for one, as with any other resource.
-            let others = if counted::is_live(self.survey, self.ledger) {
-                "wait for one"
-            } else {
-                "are refused until one is free"
-            };
-            finding.message = format!(
-                "{count} of {wanted} pods find a free slot of {}; the others {others}",
-                self.resource()
-            );
-            finding.details.clear();
-            let severity = finding.severity.min(Severity::Warning);
             return Placed {
                 filled,
                 code: Some(Code::Vg209),
-                finding: Some(finding.with_severity(severity)),
+                finding: Some(self.slots_for_some(finding, count, wanted)),
             };
         }
         // Sums of the fullest device would count the object's own pods among those of others.
@@ -210,6 +198,22 @@ impl Sizing<'_> {
             code: Some(Code::Vg201),
             finding: Some(if preempts { may_preempt(finding) } else { finding }),
         }
+    }
+
+    /// The pods that find no slot wait for one, as with any other resource.
+    fn slots_for_some(&self, mut finding: Finding, count: u32, wanted: u32) -> Finding {
+        let others = if counted::is_live(self.survey, self.ledger) {
+            "wait for one"
+        } else {
+            "are refused until one is free"
+        };
+        finding.message = format!(
+            "{count} of {wanted} pods find a free slot of {}; the others {others}",
+            self.resource()
+        );
+        finding.details.clear();
+        let severity = finding.severity.min(Severity::Warning);
+        finding.with_severity(severity)
     }
 
     /// A DaemonSet: one pod on each node that matches.

@@ -225,6 +225,7 @@ fn what_fails_says_why() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one table")]
 fn what_is_wrong_is_found_when_it_is_read() {
     for (source, line, column, message) in [
         (

@@ -43,9 +43,9 @@ fn every_example_policy_loads_and_says_what_has_no_effect_yet() {
         [
             "shadow-rollout",
             "dedicated-tensor-parallel",
-            "development-time-slicing",
-            "multi-tenant-mig",
             "production-mps",
+            "multi-tenant-mig",
+            "development-time-slicing",
             "built-in-default",
         ]
     );

@@ -176,6 +176,9 @@ impl Scene<'_> {
                 .unwrap_or_else(|| Fault::NoKey("the map".to_owned(), short(key))),
             ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => Fault::DivisionByZero,
             ExecutionError::Overflow(..) => Fault::Overflow,
+            ExecutionError::IndexOutOfBounds(Value::Int(index)) => {
+                Fault::Other(format!("a list has no item {index}"))
+            }
             other => Fault::Other(short(&other.to_string())),
         }
     }

@@ -83,10 +83,26 @@ const BINARY: [(&str, &str); 14] = [
     (operators::MODULO, "%"),
 ];
 
+/// Stack of the thread that reads a source. The parser calls itself for each part within a part, so a chain of operators
+/// as long as an expression may be needs more than a thread has by default; what is not used costs nothing.
+const STACK: usize = 128 << 20;
+
 /// Reads a source: what the `cel` crate evaluates, and what is checked before it may.
 pub(super) fn parse(source: &str) -> Result<(IdedExpr, Node), Wrong> {
+    bounded(source)?;
+    std::thread::scope(|scope| {
+        let read = std::thread::Builder::new()
+            .stack_size(STACK)
+            .spawn_scoped(scope, || read(source));
+        let read = read.map_err(|error| Wrong::at(0, format!("cannot be read now: {error}")))?;
+        read.join()
+            .unwrap_or_else(|_| Err(Wrong::at(0, "is no expression of CEL")))
+    })
+}
+
+fn read(source: &str) -> Result<(IdedExpr, Node), Wrong> {
     let parser = Parser::default()
-        .max_recursion_depth(DEEPEST)
+        .max_recursion_depth(4 * DEEPEST)
         .error_recovery_limit(1);
     let (program, places) = parser
         .parse_with_source_info(source)
@@ -99,6 +115,36 @@ pub(super) fn parse(source: &str) -> Result<(IdedExpr, Node), Wrong> {
     };
     let node = reader.node(&program)?;
     Ok((program, node))
+}
+
+/// Refuses brackets within brackets before the parser meets them. Those within texts count as well where a text holds
+/// quotation marks: no condition over labels needs so many.
+fn bounded(source: &str) -> Result<(), Wrong> {
+    let mut depth = 0_u16;
+    let mut quote = None;
+    let mut escaped = false;
+    for (at, sign) in source.char_indices() {
+        match (quote, sign) {
+            (Some(_), _) if escaped => escaped = false,
+            (Some(_), '\\') => escaped = true,
+            (Some(open), _) => {
+                if sign == open {
+                    quote = None;
+                }
+            }
+            (None, '\'' | '"') => quote = Some(sign),
+            (None, '(' | '[' | '{' | '?') => depth += 1,
+            (None, ')' | ']' | '}') => depth = depth.saturating_sub(1),
+            (None, _) => {}
+        }
+        if depth > DEEPEST {
+            return Err(Wrong::at(
+                at,
+                format!("the expression is nested more than {DEEPEST} levels deep"),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The first of what the parser tells, at its place.
@@ -118,6 +164,7 @@ fn first(errors: &ParseErrors, source: &str) -> Wrong {
         .map_or(within.len(), |(at, _)| at);
     let told = error.msg.strip_prefix("Syntax error: ").unwrap_or(&error.msg);
     let told = told.split(" expecting {").next().unwrap_or(told);
+    let told = told.lines().next().unwrap_or(told).trim_end();
     Wrong::at(before + at, format!("is no expression of CEL: {}", short(told)))
 }
 
@@ -129,8 +176,19 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Where a part begins, in bytes.
+    /// Where a part begins, in bytes. Of a call the parser notes the bracket; its name stands before it.
     fn at(&self, id: u64) -> usize {
+        let at = self.noted(id);
+        let before = self.source.get(..at).unwrap_or_default();
+        if !self.source.get(at..).unwrap_or_default().starts_with('(') {
+            return at;
+        }
+        before
+            .trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || sign == '_')
+            .len()
+    }
+
+    fn noted(&self, id: u64) -> usize {
         let characters = self.places.offset_for(id).map_or(0, |(start, _)| start);
         let mut starts = self.source.char_indices().map(|(at, _)| at);
         usize::try_from(characters)
@@ -181,12 +239,13 @@ impl Reader<'_> {
             Expr::Ident(name) => Is::Name(name.clone()),
             Expr::Select(select) => {
                 let of = self.boxed(&select.operand)?;
-                if select.test {
+                let (begin, field) = (of.at, self.field_at(at, &select.field));
+                let is = if select.test {
                     Is::Has(of, select.field.clone())
                 } else {
-                    let field = self.field_at(at, &select.field);
                     Is::Field(of, select.field.clone(), field)
-                }
+                };
+                return Ok(Node { at: begin, is });
             }
             Expr::Call(call) => return self.call(at, call),
             Expr::Comprehension(comprehension) => return self.quantified(at, comprehension),

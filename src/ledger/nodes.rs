@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use super::apart::Apart;
 use super::room::{self, Load, Room};
 use crate::demand::Standing;
 use crate::device::{Advertised, GpuNode, Pool};
@@ -117,7 +118,7 @@ impl Class {
 /// All GPU nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Nodes {
-    entries: BTreeMap<Arc<str>, NodeEntry>,
+    entries: Apart<NodeEntry>,
     classes: Vec<Class>,
     hosts: Hosts,
     /// Nodes of which something could not be read.
@@ -285,8 +286,7 @@ impl Nodes {
 
     /// The nodes behind a name, in order.
     pub(crate) fn behind(&self, name: Option<&str>) -> impl Iterator<Item = (&Arc<str>, &NodeEntry)> {
-        let from = name.map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range::<str, _>((from, Bound::Unbounded))
+        self.entries.behind(name)
     }
 
     /// Kinds that are kept, those without nodes included.

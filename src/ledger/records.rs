@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use super::Moment;
+use super::apart::Apart;
+use super::shared;
 use crate::demand::{Hold, Standing};
 use crate::device::Pool;
 use crate::record::{DeviceRecord, Entry, NodeRecord, Others, Taken};
@@ -39,20 +41,25 @@ const MOST_SLOTS: u32 = 1 << 20;
 pub(super) struct Records {
     nodes: BTreeMap<Arc<str>, Folded>,
     /// The nodes whose records have an entry of a pod.
-    of: BTreeMap<Arc<str>, BTreeSet<Arc<str>>>,
+    of: BTreeMap<Arc<str>, Vec<Arc<str>>>,
     /// Pods with an entry that says what an UPDATE raises.
     raised: BTreeSet<Arc<str>>,
     gone: Gone,
+    /// What entries take, each once: nearly all take what others do.
+    taken: shared::Pool<[Taken]>,
     /// Whether anything was ever read, or is to be written.
     shared: bool,
 }
+
+/// Entries by the UIDs of their pods.
+type Entries = Apart<Kept>;
 
 /// The record of one node.
 #[derive(Clone, Debug, Default)]
 struct Folded {
     /// Version in the store; `None` where the store has none (any more).
     version: Option<String>,
-    entries: BTreeMap<Arc<str>, Kept>,
+    entries: Entries,
     devices: Vec<DeviceRecord>,
     others: Others,
 }
@@ -64,21 +71,22 @@ struct Kept {
     /// Whether it stands among those who were seen.
     seen: bool,
     since: Box<str>,
-    takes: Vec<Taken>,
-    raised: Vec<Taken>,
+    takes: Arc<[Taken]>,
+    raised: Arc<[Taken]>,
     /// When this process saw first what an UPDATE raises.
     raised_since: Moment,
     others: Others,
 }
 
 impl Kept {
-    fn of(entry: &Entry, seen: bool, now: Moment) -> Self {
+    fn of(entry: &Entry, seen: bool, now: Moment, pool: &mut shared::Pool<[Taken]>) -> Self {
+        let mut kept = |taken: &[Taken]| pool.find(taken).unwrap_or_else(|| pool.keep(Arc::from(taken)));
         Self {
             moves: entry.moves,
             seen,
             since: entry.since.as_str().into(),
-            takes: entry.takes.clone(),
-            raised: entry.raised.clone(),
+            takes: kept(&entry.takes),
+            raised: kept(&entry.raised),
             raised_since: now,
             others: entry.others.clone(),
         }
@@ -155,9 +163,14 @@ impl Records {
     }
 
     /// Puts another record in the place of a node's, and gives the entries that it had.
-    fn replace(&mut self, node: &Arc<str>, new: Folded) -> BTreeMap<Arc<str>, Kept> {
-        for (uid, kept) in &new.entries {
-            self.of.entry(uid.clone()).or_default().insert(node.clone());
+    fn replace(&mut self, node: &Arc<str>, new: Folded) -> Entries {
+        for (uid, kept) in new.entries.iter() {
+            let nodes = self.of.entry(uid.clone()).or_default();
+            if !nodes.contains(node) {
+                // Seldom is there a second one.
+                nodes.reserve_exact(1);
+                nodes.push(node.clone());
+            }
             if !kept.raised.is_empty() {
                 self.raised.insert(uid.clone());
             }
@@ -169,7 +182,12 @@ impl Records {
             .cloned()
             .collect::<Vec<_>>()
         {
-            super::forget(&mut self.of, &uid, node);
+            if let Some(nodes) = self.of.get_mut(&uid) {
+                nodes.retain(|at| at != node);
+                if nodes.is_empty() {
+                    self.of.remove(&uid);
+                }
+            }
         }
         old
     }
@@ -197,7 +215,7 @@ impl Records {
                 .get_mut(&node)
                 .and_then(|folded| folded.entries.get_mut(uid))
             {
-                kept.raised.clear();
+                kept.raised = Arc::default();
             }
         }
     }
@@ -314,11 +332,11 @@ fn key(node: &str, entry: &Entry) -> Arc<str> {
 }
 
 /// A record's entries by pod. One that stands in it twice counts with the larger of both.
-fn kept(node: &str, record: &NodeRecord, now: Moment) -> BTreeMap<Arc<str>, Kept> {
-    let mut entries: BTreeMap<Arc<str>, Kept> = BTreeMap::new();
+fn kept(node: &str, record: &NodeRecord, now: Moment, pool: &mut shared::Pool<[Taken]>) -> Entries {
+    let mut entries = Entries::default();
     let seen = record.holders.iter().map(|entry| (entry, true));
     for (entry, seen) in seen.chain(record.reservations.iter().map(|entry| (entry, false))) {
-        let kept = Kept::of(entry, seen, now);
+        let kept = Kept::of(entry, seen, now, pool);
         match entries.get_mut(&key(node, entry)) {
             None => {
                 entries.insert(key(node, entry), kept);
@@ -326,10 +344,46 @@ fn kept(node: &str, record: &NodeRecord, now: Moment) -> BTreeMap<Arc<str>, Kept
             Some(known) => {
                 known.moves = known.moves.max(kept.moves);
                 known.seen |= kept.seen;
-                known.takes.extend(kept.takes);
-                known.raised.extend(kept.raised);
+                known.takes = both(&known.takes, &kept.takes);
+                known.raised = both(&known.raised, &kept.raised);
             }
         }
     }
     entries
+}
+
+fn both(taken: &[Taken], more: &[Taken]) -> Arc<[Taken]> {
+    taken.iter().chain(more).cloned().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_pods_take_alike_is_kept_once() {
+        let entry = |uid: &str, ppm: u64| Entry {
+            uid: uid.to_owned(),
+            takes: vec![Taken {
+                resource: "nvidia.com/gpu".to_owned(),
+                slots: 1,
+                shares_ppm: vec![ppm],
+                ..Taken::default()
+            }],
+            ..Entry::default()
+        };
+        let record = NodeRecord {
+            holders: vec![entry("a", 300_000), entry("b", 300_000), entry("c", 400_000)],
+            // The same pod once more: it counts with both.
+            reservations: vec![entry("c", 500_000)],
+            ..NodeRecord::default()
+        };
+        let mut pool = shared::Pool::default();
+        let kept = kept("n", &record, Moment(0), &mut pool);
+        let takes = |uid: &str| kept.get(uid).map(|kept| &kept.takes);
+        assert!(takes("a").zip(takes("b")).is_some_and(|(a, b)| Arc::ptr_eq(a, b)));
+        let shares = takes("c").into_iter().flat_map(|takes| takes.iter());
+        let shares: Vec<u64> = shares.flat_map(|taken| taken.shares_ppm.clone()).collect();
+        assert_eq!(shares, [400_000, 500_000]);
+    }
 }

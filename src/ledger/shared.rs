@@ -75,7 +75,7 @@ impl Shared {
 
 /// Values of which each is kept once, for as long as somebody has it.
 #[derive(Debug)]
-struct Pool<T: ?Sized> {
+pub(super) struct Pool<T: ?Sized> {
     kept: HashSet<Arc<T>>,
     most: usize,
 }
@@ -99,11 +99,11 @@ impl<T: ?Sized> Default for Pool<T> {
 }
 
 impl<T: Hash + Eq + ?Sized> Pool<T> {
-    fn find(&self, value: &T) -> Option<Arc<T>> {
+    pub(super) fn find(&self, value: &T) -> Option<Arc<T>> {
         self.kept.get(value).cloned()
     }
 
-    fn keep(&mut self, value: Arc<T>) -> Arc<T> {
+    pub(super) fn keep(&mut self, value: Arc<T>) -> Arc<T> {
         if self.kept.len() >= self.most {
             self.kept.retain(|value| Arc::strong_count(value) > 1);
             self.most = FEW.max(self.kept.len() * 2);

@@ -2,6 +2,7 @@
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::record::{DeviceRecord, NodeRecord};
@@ -25,7 +26,7 @@ pub(in crate::cluster) struct GpuLedger {
 struct Raw {
     metadata: Metadata,
     #[serde(default)]
-    status: Option<Value>,
+    status: Option<Box<RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -39,7 +40,7 @@ impl<'de> Deserialize<'de> for GpuLedger {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Raw { metadata, status } = Raw::deserialize(deserializer)?;
         // An object that was created and whose status is not written yet.
-        let record = status.map_or_else(|| Ok(NodeRecord::default()), record);
+        let record = status.map_or_else(|| Ok(NodeRecord::default()), |status| record(status.get()));
         Ok(Self {
             node: metadata.name,
             stored: Stored {
@@ -51,12 +52,17 @@ impl<'de> Deserialize<'de> for GpuLedger {
 }
 
 /// Reads a status; an error names the field.
-fn record(mut status: Value) -> Result<NodeRecord, String> {
-    if let Some(fields) = status.as_object_mut() {
-        fields.remove(SUMMARY);
-    }
-    serde_path_to_error::deserialize(&status)
-        .map_err(|error| format!("status.{}: {}", error.path(), error.inner()))
+fn record(status: &str) -> Result<NodeRecord, String> {
+    // Thousands are read when a process starts, and to keep the path of each field costs more than to read it: it is
+    // followed only where one cannot be read.
+    let read = serde_json::from_str(status).or_else(|_| {
+        serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(status))
+            .map_err(|error| format!("status.{}: {}", error.path(), error.inner()))
+    });
+    read.map(|mut record: NodeRecord| {
+        record.others.remove(SUMMARY);
+        record
+    })
 }
 
 /// The status that says this record.

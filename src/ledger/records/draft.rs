@@ -124,7 +124,7 @@ impl Ledger {
             draft.record.devices = device_records(entry, class);
         }
         let mut first: BTreeSet<Arc<str>> = BTreeSet::new();
-        let stored = folded.into_iter().flat_map(|folded| &folded.entries);
+        let stored = folded.into_iter().flat_map(|folded| folded.entries.iter());
         for (uid, kept) in stored.filter(|(uid, _)| !written.contains(&***uid)) {
             let holder = self.holders.get(uid).filter(|_| !self.may_leave(uid, node));
             let Some(holder) = holder else {
@@ -307,7 +307,7 @@ impl Ledger {
         };
         let is_top = self.records.place_of(uid).is_some_and(|top| **top == *place);
         let known = self.records.entry(place, uid);
-        is_top && known.is_some_and(|known| known.takes == new.takes && known.raised == new.raised)
+        is_top && known.is_some_and(|known| *known.takes == *new.takes && *known.raised == *new.raised)
     }
 
     /// The node on which a pod is counted, and whose record has to say so.
@@ -412,15 +412,18 @@ fn as_kept(holder: &Holder, kept: &Kept) -> Entry {
     Entry {
         since: kept.since.to_string(),
         moves: kept.moves,
-        takes: kept.takes.clone(),
-        raised: kept.raised.clone(),
+        takes: kept.takes.to_vec(),
+        raised: kept.raised.to_vec(),
         others: kept.others.clone(),
         ..identity(holder)
     }
 }
 
 fn is_same(known: &Kept, new: &Entry, seen: bool) -> bool {
-    known.seen == seen && known.moves == new.moves && known.takes == new.takes && known.raised == new.raised
+    known.seen == seen
+        && known.moves == new.moves
+        && *known.takes == *new.takes
+        && *known.raised == *new.raised
 }
 
 /// Fields that a newer release wrote stay with the resource that they were written for.

@@ -31,8 +31,8 @@ impl Ledger {
             return;
         }
         self.records.shared = true;
-        let mut entries = kept(&node, record, now);
-        for (uid, kept) in &mut entries {
+        let mut entries = kept(&node, record, now, &mut self.records.taken);
+        for (uid, kept) in entries.iter_mut() {
             if let Some(known) = self
                 .records
                 .entry(&node, uid)

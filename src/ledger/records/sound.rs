@@ -114,7 +114,7 @@ impl Ledger {
             .nodes
             .get(node)
             .into_iter()
-            .flat_map(|folded| &folded.entries);
+            .flat_map(|folded| folded.entries.iter());
         let living = entries.filter(|(uid, _)| !self.records.is_gone(uid));
         living.filter_map(|(uid, kept)| Some((self.holders.get(uid)?, kept)))
     }

@@ -297,11 +297,8 @@ impl Demand {
                     .findings
                     .extend(slot.map(|slot| agent.finding(placed, slot)));
             }
-            let mut declared = if asked.is_empty() {
-                Declared::default()
-            } else {
-                Declared::of(pod, placed, trusted, &given)
-            };
+            let by_slot = (!asked.is_empty()).then(|| Declared::of(pod, placed, trusted, &given));
+            let mut declared = by_slot.unwrap_or_default();
             declared.preceded_by(declarations.of_container(&placed.container.name));
             declared.bound(&mut parts);
             if loads {
@@ -328,17 +325,7 @@ impl Demand {
                 });
             }
             let before = demand.claims.len();
-            demand.claims.extend(asked.into_iter().map(|slot| Claim {
-                container: placed.container.name.clone(),
-                role: placed.role,
-                path: placed.path(),
-                pointer: placed.pointer(),
-                resource: Arc::from(slot.resource),
-                slots: slot.count,
-                slots_path: slot.path,
-                client: client.clone(),
-                parts: parts.clone(),
-            }));
+            demand.claims.extend(claims_of(placed, asked, &client, &parts));
             // Once for the container, whatever it asks for.
             if let Some(claim) = demand.claims.get(before) {
                 let undivided = load::heads::findings(claim);
@@ -464,6 +451,26 @@ fn claim_refs(pod: &Pod, placed: Placed<'_>) -> Vec<ClaimRef> {
         })
     });
     refs.collect()
+}
+
+/// The claims of a container, one for each resource of which it asks slots.
+fn claims_of(
+    placed: Placed<'_>,
+    asked: Vec<slots::SlotRequest>,
+    client: &Client,
+    parts: &[Part],
+) -> impl Iterator<Item = Claim> {
+    asked.into_iter().map(move |slot| Claim {
+        container: placed.container.name.clone(),
+        role: placed.role,
+        path: placed.path(),
+        pointer: placed.pointer(),
+        resource: Arc::from(slot.resource),
+        slots: slot.count,
+        slots_path: slot.path,
+        client: client.clone(),
+        parts: parts.to_vec(),
+    })
 }
 
 fn used(placed: Placed<'_>, refs: Vec<ClaimRef>, client: Client, parts: Vec<Part>) -> Use {

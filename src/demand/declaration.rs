@@ -104,17 +104,15 @@ impl<'p> Declarations<'p> {
             ));
             return Some(Err(finding));
         }
-        Some(match amount(text) {
-            Some(amount) => Ok(Declaration { amount, path, text }),
-            None => {
-                let text = format!(
-                    "{what} has no effect: {:?} is no quantity such as 30Gi (1Mi or more) and no fraction such as 0.30 (above 0, \
-                     at most 1); write one, or leave it out",
-                    short(text)
-                );
-                Err(Finding::new(Code::Vg108, path, text))
-            }
-        })
+        if let Some(amount) = amount(text) {
+            return Some(Ok(Declaration { amount, path, text }));
+        }
+        let text = format!(
+            "{what} has no effect: {:?} is no quantity such as 30Gi (1Mi or more) and no fraction such as 0.30 (above 0, at \
+             most 1); write one, or leave it out",
+            short(text)
+        );
+        Some(Err(Finding::new(Code::Vg108, path, text)))
     }
 
     /// Those that are about no container which asks for a GPU. Of a name that no container has, the reading of the invocations

@@ -22,6 +22,7 @@ mod claims;
 mod clients;
 mod configuration;
 mod counted;
+mod declared;
 mod fixes;
 mod made;
 mod mutation;
@@ -235,6 +236,26 @@ pub fn judge(prepared: &Prepared, ledger: &Ledger) -> Verdict {
 
 /// The same of a pod that the policy has changed: `submitted` is the question before that.
 fn judge_made(prepared: &Prepared, submitted: Option<&Question>, ledger: &Ledger) -> Verdict {
+    let question = &prepared.question;
+    let mut verdict = judge_amounts(prepared, submitted, ledger);
+    let lowered = match &verdict.malformed {
+        None if verdict.judged => declared::lowered(question, ledger.policies()),
+        _ => Vec::new(),
+    };
+    if lowered.is_empty() {
+        return verdict;
+    }
+    let pod = &question.workload.pod;
+    let policy = ledger.policies().for_pod(&question.namespace_labels, pod, None);
+    let lowered = lowered.into_iter().map(|finding| under(&policy, finding));
+    verdict.findings.extend(lowered);
+    let runs_already = pod.is_mirror() && question.by_node;
+    // Where it is let through, what the pod was admitted with goes on counting.
+    verdict.reservation = None;
+    verdict.conclude(policy.mode, !runs_already, false)
+}
+
+fn judge_amounts(prepared: &Prepared, submitted: Option<&Question>, ledger: &Ledger) -> Verdict {
     let question = &prepared.question;
     let workload = &question.workload;
     // What is being deleted frees memory, whatever is written in it. What a controller owns was judged with its owner,

@@ -22,6 +22,7 @@ use crate::workload::{Malformed, slots};
 use access::Access;
 pub use client::Client;
 use client::Record;
+use declaration::Declarations;
 use load::Annotations;
 pub use load::Load;
 use other_systems::Declared;
@@ -29,6 +30,7 @@ use other_systems::Declared;
 pub mod access;
 mod agents;
 pub mod client;
+pub(crate) mod declaration;
 pub(crate) mod identity;
 pub mod load;
 pub(crate) mod other_systems;
@@ -240,6 +242,7 @@ impl Demand {
     ) -> Result<Self, Malformed> {
         let mut demand = Self::default();
         let annotations = Annotations::of(pod);
+        let declarations = Declarations::of(pod, namespace_labels, policies);
         let record = Record::of(pod);
         let trusted = other_systems::trusted(pod, namespace_labels, policies);
         let given = other_systems::given(pod, trusted);
@@ -294,13 +297,18 @@ impl Demand {
                     .findings
                     .extend(slot.map(|slot| agent.finding(placed, slot)));
             }
-            if !asked.is_empty() {
-                let declared = Declared::of(pod, placed, trusted, &given);
-                declared.bound(&mut parts);
-                if loads {
-                    // What stands at the pod is told once.
-                    let new = |finding: &Finding| told_of_others.insert(finding.path.to_string());
-                    demand.findings.extend(declared.findings.into_iter().filter(new));
+            let by_slot = (!asked.is_empty()).then(|| Declared::of(pod, placed, trusted, &given));
+            let mut declared = by_slot.unwrap_or_default();
+            declared.preceded_by(declarations.of_container(&placed.container.name));
+            declared.bound(&mut parts);
+            if loads {
+                // What stands at the pod is told once.
+                let new = |finding: &Finding| told_of_others.insert(finding.path.to_string());
+                let told = declared.findings.into_iter().filter(new);
+                if asked.is_empty() {
+                    of_use.extend(told);
+                } else {
+                    demand.findings.extend(told);
                 }
             }
             demand.only_agents = agent.is_some() && (demand.only_agents || demand.claims.is_empty());
@@ -317,22 +325,15 @@ impl Demand {
                 });
             }
             let before = demand.claims.len();
-            demand.claims.extend(asked.into_iter().map(|slot| Claim {
-                container: placed.container.name.clone(),
-                role: placed.role,
-                path: placed.path(),
-                pointer: placed.pointer(),
-                resource: Arc::from(slot.resource),
-                slots: slot.count,
-                slots_path: slot.path,
-                client: client.clone(),
-                parts: parts.clone(),
-            }));
+            demand.claims.extend(claims_of(placed, asked, &client, &parts));
             // Once for the container, whatever it asks for.
             if let Some(claim) = demand.claims.get(before) {
                 let undivided = load::heads::findings(claim);
                 demand.findings.extend(undivided);
             }
+        }
+        if loads {
+            demand.findings.extend(declarations.without_device(pod));
         }
         if loads && demand.asks() {
             let models = policies.models(namespace_labels, pod);
@@ -450,6 +451,26 @@ fn claim_refs(pod: &Pod, placed: Placed<'_>) -> Vec<ClaimRef> {
         })
     });
     refs.collect()
+}
+
+/// The claims of a container, one for each resource of which it asks slots.
+fn claims_of(
+    placed: Placed<'_>,
+    asked: Vec<slots::SlotRequest>,
+    client: &Client,
+    parts: &[Part],
+) -> impl Iterator<Item = Claim> {
+    asked.into_iter().map(move |slot| Claim {
+        container: placed.container.name.clone(),
+        role: placed.role,
+        path: placed.path(),
+        pointer: placed.pointer(),
+        resource: Arc::from(slot.resource),
+        slots: slot.count,
+        slots_path: slot.path,
+        client: client.clone(),
+        parts: parts.to_vec(),
+    })
 }
 
 fn used(placed: Placed<'_>, refs: Vec<ClaimRef>, client: Client, parts: Vec<Part>) -> Use {

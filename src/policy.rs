@@ -403,6 +403,8 @@ pub struct Policy {
     pub toolkit_limit: bool,
     /// Other systems that share devices and whose amounts count.
     pub trusted_systems: BTreeSet<SharingSystem>,
+    /// Namespaces whose pods are believed what they declare of their memory.
+    pub trusted_namespaces: BTreeSet<String>,
     /// Whether ConfigMaps that a pod names are looked up.
     pub read_config_maps: bool,
     /// The platform's own images.

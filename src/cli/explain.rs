@@ -67,9 +67,7 @@ pub(super) fn run(args: &Explain) -> Result<(), Failure> {
             .filter(|autoscaler| autoscaler.scales(&workload));
         workload.replicas.max = maxima.map(|autoscaler| autoscaler.max).max();
         let namespace_labels = snapshot.namespace_labels(&workload.object.namespace);
-        let rules = policies.engine_rules(&namespace_labels, &workload.pod);
-        let models = policies.models(&namespace_labels, &workload.pod);
-        let mut explained = Explained::new(&workload, &snapshot, rules, models);
+        let mut explained = Explained::new(&workload, &snapshot, &namespace_labels, &policies);
         tell_access(
             &mut explained,
             &workload.pod,
@@ -124,11 +122,9 @@ fn of_other_kind(
         object.error(format!("{} {name:?}: {malformed}", object.kind()))
     })?;
     let namespace_labels = snapshot.namespace_labels(&reference.namespace);
-    let explained = templates.iter().map(|template| {
-        let rules = policies.engine_rules(&namespace_labels, &template.pod);
-        let models = policies.models(&namespace_labels, &template.pod);
-        Explained::of_template(&reference, template, snapshot, rules, models)
-    });
+    let explained = templates
+        .iter()
+        .map(|template| Explained::of_template(&reference, template, snapshot, &namespace_labels, policies));
     Ok(explained.collect())
 }
 

@@ -24,7 +24,7 @@ use crate::workload::pod::{Affinity, Container, Pod, Requirement};
 use environment::Variable;
 
 mod affinity;
-mod environment;
+pub(super) mod environment;
 mod fraction;
 mod mps;
 mod toolkit;

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use super::declaration::Declaration;
 use super::{Amount, Claim, Client, Part};
 use crate::engine::{self, Engine, Meaning, Placed, Role};
 use crate::finding::{Code, FieldPath, Finding, Severity, short};
@@ -155,6 +156,8 @@ pub(crate) fn trusted<'p>(
 pub(super) struct Declared {
     /// The amount on each of its devices, and the field that says so.
     amount: Option<(Amount, FieldPath)>,
+    /// Whether the pod declares it in words of vramgate's own.
+    is_own: bool,
     pub(super) findings: Vec<Finding>,
 }
 
@@ -216,11 +219,27 @@ impl Declared {
         declared
     }
 
-    /// Puts the amount in the place of what the engines say. A container that uses no device memory goes on using none.
+    /// Puts what the pod itself declares before all of it.
+    pub(super) fn preceded_by(&mut self, own: Option<Result<Declaration<'_>, Finding>>) {
+        match own {
+            None => {}
+            Some(Ok(Declaration { amount, path, .. })) => {
+                self.amount = Some((amount, path));
+                self.is_own = true;
+            }
+            Some(Err(finding)) => self.findings.push(finding),
+        }
+    }
+
+    /// Puts the amount in the place of what the engines say. A container that is known to use no device memory goes on using
+    /// none, unless it declares some itself.
     pub(super) fn bound(&self, parts: &mut Vec<Part>) {
         let Some((amount, path)) = &self.amount else {
             return;
         };
+        if parts.is_empty() && self.is_own {
+            parts.push(unread(amount.clone(), path.clone(), 1));
+        }
         let processes = parts
             .iter()
             .map(|part| part.processes)
@@ -328,20 +347,11 @@ pub(super) fn beside_slots(pod: &Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<
         };
         let Some((amount, path)) = amount else { continue };
         let devices = of_it.map_or(0, |given| given.devices.len());
-        let part = Part {
-            engine: Engine::Unknown,
-            version: None,
+        let part = unread(
             amount,
-            meaning: Meaning::Instance,
-            eager: false,
-            tensor: 1,
-            ranks: u32::try_from(devices).unwrap_or(u32::MAX).max(1),
-            processes: 1,
-            apart: 0,
-            path: path.clone(),
-            edit: None,
-            load: None,
-        };
+            path.clone(),
+            u32::try_from(devices).unwrap_or(u32::MAX).max(1),
+        );
         claims.extend(WHOLE.map(|resource| Claim {
             container: container.name.clone(),
             role: placed.role,
@@ -355,6 +365,24 @@ pub(super) fn beside_slots(pod: &Pod, trusted: &BTreeSet<SharingSystem>) -> Vec<
         }));
     }
     claims
+}
+
+/// An amount of which nothing is read but itself.
+fn unread(amount: Amount, path: FieldPath, ranks: u32) -> Part {
+    Part {
+        engine: Engine::Unknown,
+        version: None,
+        amount,
+        meaning: Meaning::Instance,
+        eager: false,
+        tensor: 1,
+        ranks,
+        processes: 1,
+        apart: 0,
+        path,
+        edit: None,
+        load: None,
+    }
 }
 
 fn is_bound(pod: &Pod) -> bool {

@@ -1,16 +1,19 @@
 //! The items of an `Explanation`.
 
+use std::collections::BTreeMap;
+
 use serde::{Serialize, Serializer};
 
+use crate::demand::declaration::{self, Declarations};
 use crate::demand::load::{self, Annotations};
 use crate::demand::resources;
 use crate::device::is_slot_resource;
 use crate::engine::{
-    self, Engine, ExactSizes, ImageRule, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed,
-    Provenance, Reading, Resolvable, Role, Sources, Starts, Unresolved,
+    self, Engine, ExactSizes, MemoryKind, MemoryRequest, MemorySource, Parallelism, Placed, Provenance,
+    Reading, Resolvable, Role, Sources, Starts, Unresolved,
 };
 use crate::finding::Finding;
-use crate::policy::OwnModels;
+use crate::policy::PolicySet;
 use crate::workload::pod::{Container, Pod};
 use crate::workload::template::{Layout, Template};
 use crate::workload::{ObjectRef, ReplicaPlan, Workload};
@@ -48,12 +51,17 @@ impl From<ReplicaPlan> for Replicas {
 impl Explained {
     /// Reads every container of a workload.
     #[must_use]
-    pub fn new(workload: &Workload, sources: &dyn Sources, rules: &[ImageRule], models: &OwnModels) -> Self {
+    pub fn new(
+        workload: &Workload,
+        sources: &dyn Sources,
+        namespace_labels: &BTreeMap<String, String>,
+        policies: &PolicySet,
+    ) -> Self {
         Self {
             object: workload.object.clone(),
             template: None,
             replicas: workload.replicas.into(),
-            containers: read(&workload.pod, sources, rules, models),
+            containers: read(&workload.pod, sources, namespace_labels, policies),
         }
     }
 
@@ -63,10 +71,10 @@ impl Explained {
         object: &ObjectRef,
         template: &Template,
         sources: &dyn Sources,
-        rules: &[ImageRule],
-        models: &OwnModels,
+        namespace_labels: &BTreeMap<String, String>,
+        policies: &PolicySet,
     ) -> Self {
-        let mut containers = read(&template.pod, sources, rules, models);
+        let mut containers = read(&template.pod, sources, namespace_labels, policies);
         for container in &mut containers {
             container.relocate(&template.layout);
         }
@@ -101,13 +109,29 @@ impl Explained {
 fn read(
     pod: &Pod,
     sources: &dyn Sources,
-    rules: &[ImageRule],
-    models: &OwnModels,
+    namespace_labels: &BTreeMap<String, String>,
+    policies: &PolicySet,
 ) -> Vec<ExplainedContainer> {
-    let mut containers = Vec::new();
+    let mut containers: Vec<ExplainedContainer> = Vec::new();
     let annotations = Annotations::of(pod);
+    let rules = policies.engine_rules(namespace_labels, pod);
+    let models = policies.models(namespace_labels, pod);
+    let declarations = Declarations::of(pod, namespace_labels, policies);
     for placed in engine::containers(pod) {
-        let readings = engine::explain(pod, placed, sources, rules);
+        let mut readings = engine::explain(pod, placed, sources, rules);
+        if declaration::asks(placed) {
+            match declarations.of_container(&placed.container.name) {
+                None => {}
+                Some(Ok(declared)) => readings
+                    .iter_mut()
+                    .for_each(|reading| reading.declare(declared.memory())),
+                Some(Err(finding)) => {
+                    if let Some(reading) = readings.first_mut() {
+                        reading.findings.push(finding);
+                    }
+                }
+            }
+        }
         if readings.is_empty() {
             containers.push(ExplainedContainer::without_engine(placed));
         }
@@ -125,6 +149,17 @@ fn read(
                 ..ExplainedContainer::new(placed, reading)
             }
         }));
+    }
+    // Told at the container that an annotation names, else at the first one.
+    for finding in declarations.without_device(pod) {
+        let is_named = |container: &&mut ExplainedContainer| finding.path == declaration::at(&container.name);
+        let at = match containers.iter_mut().find(is_named) {
+            None => containers.first_mut(),
+            named => named,
+        };
+        if let Some(container) = at {
+            container.findings.push(finding);
+        }
     }
     containers
 }

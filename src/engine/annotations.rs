@@ -1,7 +1,7 @@
 //! VG108: annotations that are nearly one of vramgate's own.
 
 use super::near::nearest;
-use super::{Placed, Role};
+use super::{Placed, Role, containers};
 use crate::finding::{Code, FieldPath, Finding};
 use crate::workload::pod::Pod;
 use crate::workload::slots;
@@ -26,8 +26,15 @@ pub(super) fn near_misses(pod: &Pod, placed: Placed<'_>) -> Vec<Finding> {
             .containers
             .iter()
             .find(|container| slots::names_any(container));
-        let here = match &owner {
+        let asks = |name: &str| {
+            let mut named = containers(pod).filter(|other| other.container.name == name);
+            named.any(|other| {
+                slots::names_any(other.container) || !other.container.resources.claims.is_empty()
+            })
+        };
+        let here = match owner.as_deref().filter(|name| asks(name)) {
             Some(name) => *name == placed.container.name,
+            // Nobody reads a container without devices, so what names one is told where one has some.
             None => {
                 placed.role == Role::Container
                     && first.is_some_and(|first| first.name == placed.container.name)

@@ -4,7 +4,7 @@
 
 use serde::{Serialize, Serializer};
 
-use super::{MemoryKind, MemorySource, Reading, Unresolved};
+use super::{MemoryKind, MemoryRequest, MemorySource, Reading, Unresolved};
 use crate::finding::{FieldPath, shortened};
 
 mod environment;
@@ -47,6 +47,8 @@ pub enum Origin {
     Script,
     /// The default of one or more releases.
     Default,
+    /// An annotation of the pod.
+    Annotation,
     /// What the policy says of the image.
     Policy,
     /// What the model's own files say.
@@ -71,6 +73,7 @@ impl Origin {
             Self::ConfigFile => "config-file",
             Self::Script => "script",
             Self::Default => "default",
+            Self::Annotation => "annotation",
             Self::Policy => "policy",
             Self::Model => "model",
             Self::EngineAuto => "engine-auto",
@@ -140,6 +143,19 @@ pub(super) fn replace(list: &mut Vec<Provenance>, one: Provenance) {
     match list.iter_mut().find(|known| known.field == one.field) {
         Some(known) => *known = one,
         None => list.push(one),
+    }
+}
+
+impl Reading {
+    /// Puts what the pod declares of the container's memory in the place of what its invocation says.
+    pub(crate) fn declare(&mut self, memory: MemoryRequest) {
+        let place = Place {
+            from: Origin::Annotation,
+            path: Some(memory.path.clone()),
+            detail: "declared by annotation, for each device of the container".to_owned(),
+        };
+        replace(&mut self.provenance, place.of("memory", memory.value.as_deref()));
+        self.memory = memory;
     }
 }
 

@@ -57,6 +57,7 @@ codes! {
     Vg108 "VG108" Warning "near-miss annotation, resource or option";
     Vg109 "VG109" Warning "image without a tag or digest";
     Vg110 "VG110" Warning "tensor parallel size does not divide the attention heads";
+    Vg111 "VG111" Error   "declared memory lowered after creation";
     Vg201 "VG201" Error   "device budget exceeded";
     Vg202 "VG202" Error   "slot above its fair share";
     Vg203 "VG203" Warning "rollout exceeds the device budget";

@@ -95,6 +95,13 @@ fn matches(spec: &Spec, fields: &mut Fields) {
         if trusted {
             fields.push(("spec.otherSharing", why.clone()));
         }
+        let trust = spec
+            .declarations
+            .as_ref()
+            .and_then(|declarations| declarations.trust.as_ref());
+        if trust.is_some_and(|trust| *trust != Trust::Never) {
+            fields.push(("spec.declarations.trust", why.clone()));
+        }
         if spec
             .sources
             .as_ref()
@@ -115,13 +122,4 @@ fn others(spec: &Spec, fields: &mut Fields) {
     );
     let secrets = spec.sources.as_ref().and_then(|sources| sources.secrets);
     later("spec.sources.secrets", secrets == Some(LookUp::Get), fields);
-    let trust = spec
-        .declarations
-        .as_ref()
-        .and_then(|declarations| declarations.trust.as_ref());
-    later(
-        "spec.declarations.trust",
-        trust.is_some_and(|trust| *trust != Trust::Never),
-        fields,
-    );
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::spec::{
     Access, Codes, Device, EngineRule, GpuSharingPolicy, LabelSelector, LookUp, MessageSpec, MigProfiles,
-    OtherSharing, OtherSharingRule, Overhead, Tenants, ToolkitLimit, Unknown, VllmOverhead,
+    OtherSharing, OtherSharingRule, Overhead, Tenants, ToolkitLimit, Trust, Unknown, VllmOverhead,
 };
 use super::value::{CodeName, MibCount};
 use super::{
@@ -73,6 +73,7 @@ pub(crate) fn blank() -> Policy {
         },
         toolkit_limit: true,
         trusted_systems: [SharingSystem::Hami, SharingSystem::Kai, SharingSystem::Volcano].into(),
+        trusted_namespaces: BTreeSet::from([String::new()]),
         default_fraction: DefaultFraction::FairShare,
         mig_profiles: AllowedProfiles::Only(Vec::new()),
         mps: MpsRules {
@@ -162,6 +163,14 @@ pub(crate) fn resolve(document: GpuSharingPolicy, base: &Policy) -> Policy {
     if let Some(others) = spec.other_sharing {
         set_trusted_systems(&mut policy.trusted_systems, &others);
     }
+    let trust = spec.declarations.and_then(|declarations| declarations.trust);
+    set(
+        &mut policy.trusted_namespaces,
+        trust.map(|trust| match trust {
+            Trust::Never => BTreeSet::new(),
+            Trust::Namespaces(names) => names.into_iter().collect(),
+        }),
+    );
     let config_maps = spec.sources.and_then(|sources| sources.config_maps);
     set(
         &mut policy.read_config_maps,

@@ -243,6 +243,10 @@ fn annotations_that_are_nearly_right_are_told_once() {
             "vramgate.io/gpu-memory.quite-other",
             Some("no container has that name; write vramgate.io/gpu-memory.CONTAINER"),
         ),
+        (
+            "vramgate.io/gpu-memory.proxi",
+            Some("nothing reads that name; write vramgate.io/gpu-memory.proxy"),
+        ),
         ("vramgate.io/gpu-memory.chat", None),
         ("vramgate.io/owner", None),
         ("example.org/gpu-memory.chat", None),

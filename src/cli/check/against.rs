@@ -351,9 +351,7 @@ fn side(
     let now = cluster.snapshot.sources(policy.read_config_maps);
     let earlier = Earlier { maps, now };
     let sources: &dyn Sources = if policy.read_config_maps { &earlier } else { now };
-    let rules = policies.engine_rules(&labels, pod);
-    let models = policies.models(&labels, pod);
-    let explained = Explained::new(workload, sources, rules, models);
+    let explained = Explained::new(workload, sources, &labels, policies);
     let containers = explained.containers.into_iter().map(|container| {
         let asked = Asked {
             engine: container.engine,

@@ -97,7 +97,7 @@ fn entry(variable: &Variable) -> Value {
 }
 
 /// A key as a token of a JSON pointer (RFC 6901).
-pub(super) fn escaped(key: &str) -> String {
+pub(in crate::decision) fn escaped(key: &str) -> String {
     key.replace('~', "~0").replace('/', "~1")
 }
 

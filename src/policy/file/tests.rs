@@ -516,7 +516,7 @@ fn notices_name_what_has_no_effect_and_nothing_else() {
             "p.yaml:11: spec.sources.configMaps: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:11: spec.sources.secrets: accepted, without effect yet",
             "p.yaml:12: spec.access: without effect beside match.nodes: invocations are read before any node is considered",
-            "p.yaml:13: spec.declarations.trust: accepted, without effect yet",
+            "p.yaml:13: spec.declarations.trust: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:14: spec.engines: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:15: spec.models: without effect beside match.nodes: invocations are read before any node is considered",
             "p.yaml:17: spec.otherSharing: without effect beside match.nodes: invocations are read before any node is considered",

@@ -91,7 +91,7 @@ fn the_built_in_default_has_the_documented_values() {
     );
     assert_eq!(policy.default_fraction, DefaultFraction::None);
     assert!(!policy.toolkit_limit);
-    assert!(policy.trusted_systems.is_empty());
+    assert!(policy.trusted_systems.is_empty() && policy.trusted_namespaces.is_empty());
     assert_eq!(
         policy.mps,
         MpsRules {

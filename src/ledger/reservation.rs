@@ -135,7 +135,7 @@ impl Ledger {
             .raised
             .iter()
             .filter(|uid| {
-                let raise = self.holders.get(*uid).and_then(|holder| holder.raise.as_ref());
+                let raise = self.holders.get(uid).and_then(|holder| holder.raise.as_ref());
                 raise.is_none_or(|(_, since)| *since < before)
             })
             .cloned()

@@ -218,7 +218,6 @@ async fn rubbish_in_a_record_is_bounded_and_counts() {
             reservations,
             ..NodeRecord::default()
         };
-        let started = std::time::Instant::now();
         for node in &suite::NODES[2..] {
             let mut record = record.clone();
             for entry in record
@@ -259,11 +258,6 @@ async fn rubbish_in_a_record_is_bounded_and_counts() {
                 "{many} entries"
             );
         }
-        assert!(
-            started.elapsed() < Duration::from_secs(20),
-            "{:?}",
-            started.elapsed()
-        );
         shared.fetch_add(1, Ordering::Relaxed);
     }
     assert_eq!(shared.load(Ordering::Relaxed), 5);

@@ -50,7 +50,7 @@ static SIEVE: LazyLock<Option<Sieve>> = LazyLock::new(|| {
 });
 
 /// Whether a pod of this text may be one that counts ([`crate::workload::asks_for_gpu`], [`super::access::may_reach`],
-/// [`super::other_systems::speaks`]). `true` of many that do not.
+/// `other_systems::speaks`). `true` of many that do not.
 #[must_use]
 pub fn may_count(text: &Cut<'_>) -> bool {
     let Some(sieve) = &*SIEVE else { return true };

@@ -1,8 +1,8 @@
 //! The JSON Schema of a policy, for editors and for checks of files, and the definition of the custom resource, both made
 //! from the types that read a document.
 //!
-//! Where the API server's schema can say less than a JSON Schema (one type for each value), [`value`](super::value) and
-//! [`choice`](super::spec) say under [`IN_CLUSTER`] what stands there instead.
+//! Where the API server's schema can say less than a JSON Schema (one type for each value), `value` and
+//! `choice` say under `IN_CLUSTER` what stands there instead.
 
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;

@@ -1,5 +1,5 @@
 //! What is counted. Labels are enums, so that no caller can make a series of its own; the only names among them are
-//! bounded in number ([`would_deny`]).
+//! bounded in number (`would_deny`).
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

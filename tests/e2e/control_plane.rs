@@ -87,7 +87,9 @@ fn plane_without_permissions_or_api_server_it_says_why_it_waits() {
     other.launch(&nowhere, &[]);
     eventually("the reason is told", 20, || {
         let (status, text) = other.readiness()?;
-        (status == 503 && text.contains("nodes cannot be listed") && text.contains("refused")).then_some(())
+        // Nodes are read once it is known under which policies.
+        let told = text.contains("gpusharingpolicies cannot be listed") && text.contains("refused");
+        (status == 503 && told).then_some(())
     });
     other.kill();
 }

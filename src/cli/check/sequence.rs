@@ -1,4 +1,4 @@
-//! Objects applied one after the other to a cluster that is held in memory, for commands that judge beside `check`.
+//! Objects applied one after the other to a cluster that is held in memory: by `check`, and by commands that judge beside it.
 
 use std::sync::Arc;
 

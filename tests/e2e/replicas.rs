@@ -235,7 +235,7 @@ pub fn create_until_full(s: &Scenario, pods: &[Pod], places: usize) -> Vec<usize
         std::thread::sleep(Duration::from_millis(300));
     }
     // All who are left are refused, and by the sum; what else may have happened to a call is over soon.
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(90);
     while !waiting.is_empty() {
         let answers = s.create_at_once(&waiting);
         let mut others = Vec::new();

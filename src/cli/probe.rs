@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use super::args::Probe;
 use super::{Failure, output, state};
-use crate::cluster::connect;
 use crate::cluster::probe::{Probed, probe};
 
 /// Pause between two tries.
@@ -12,15 +11,7 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// Tries until vramgate has remarked on the pod, or the time is up.
 pub(super) fn run(args: &Probe) -> Result<(), Failure> {
-    let path = args.kubeconfig.clone().or_else(state::users_kubeconfig);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
-    runtime.block_on(async {
-        let client = connect(path.as_deref())
-            .await
-            .map_err(|error| Failure::new(error.to_string()))?;
+    state::on_cluster(args.kubeconfig.as_deref(), async |client| {
         let namespace = args
             .namespace
             .clone()

@@ -11,7 +11,7 @@ use crate::workload::Autoscaler;
 
 mod live;
 
-pub(super) use live::users_kubeconfig;
+pub(super) use live::on_cluster;
 
 /// The example cluster that needs no Kubernetes.
 const EXAMPLE: &[u8] = include_bytes!("../../examples/cluster.yaml");

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use super::args::UninstallNodeResources;
 use super::{Failure, output, state};
 use crate::cluster::advertise::{Removal, remove_from_all};
-use crate::cluster::connect;
 use crate::cluster::uninstall::{end_deployment, remove_registrations};
 use crate::counted::RESOURCE;
 use crate::server::registration::{NAME, Target};
@@ -13,15 +12,7 @@ use crate::server::registration::{NAME, Target};
 /// Takes the resource off every node, and says of how many.
 pub(super) fn run(args: &UninstallNodeResources) -> Result<(), Failure> {
     let deployment = args.deployment.as_deref().map(deployment).transpose()?;
-    let path = args.kubeconfig.clone().or_else(state::users_kubeconfig);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| Failure::new(format!("the runtime does not start: {error}")))?;
-    let removal = runtime.block_on(async {
-        let client = connect(path.as_deref())
-            .await
-            .map_err(|error| Failure::new(error.to_string()))?;
+    let removal = state::on_cluster(args.kubeconfig.as_deref(), async |client| {
         if args.registrations {
             let removed = remove_registrations(&client, NAME).await.map_err(Failure::new)?;
             output::print(&format!("{removed} registrations deleted\n"))?;

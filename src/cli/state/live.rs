@@ -75,8 +75,11 @@ enum Need {
     May,
 }
 
-/// Reads the cluster of a kubeconfig file, of the user's own one, or the one that this process runs in.
-pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
+/// Does something on the cluster of a kubeconfig file, of the user's own one, or the one that this process runs in.
+pub(in crate::cli) fn on_cluster<T>(
+    kubeconfig: Option<&Path>,
+    work: impl AsyncFnOnce(Client) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let path = kubeconfig.map(Path::to_owned).or_else(users_kubeconfig);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -86,6 +89,13 @@ pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
         let client = connect(path.as_deref())
             .await
             .map_err(|error| Failure::new(error.to_string()))?;
+        work(client).await
+    })
+}
+
+/// Reads a cluster; see [`on_cluster`].
+pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
+    on_cluster(kubeconfig, async |client| {
         let mut snapshot = Snapshot::default();
         for (list, need) in LISTS {
             match (read(&client, list, &mut snapshot).await?, need) {
@@ -112,7 +122,7 @@ pub(super) fn snapshot(kubeconfig: Option<&Path>) -> Result<Snapshot, Failure> {
 }
 
 /// `$KUBECONFIG` or `~/.kube/config`, as kubectl looks for it; `None` where there is neither.
-pub(in crate::cli) fn users_kubeconfig() -> Option<PathBuf> {
+fn users_kubeconfig() -> Option<PathBuf> {
     let named = env::var_os("KUBECONFIG").filter(|text| !text.is_empty());
     if let Some(named) = named {
         return env::split_paths(&named)

@@ -30,6 +30,7 @@ mod state;
 mod top;
 mod uninstall;
 mod webhook_config;
+mod xml;
 
 /// Why a command could not do its work: one line for each thing that is wrong.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use super::places::Item;
 use super::text;
 use crate::cli::Failure;
 use crate::cli::output::Paint;
+use crate::cli::xml::escaped;
 use crate::message;
 
 /// The report. An object that is denied, or that `--fail-on` counts, has failed.
@@ -61,24 +62,6 @@ pub(super) fn render(items: &[Item], failures: &[Failure], fails: &Fails) -> Str
         }
     }
     out.push_str("  </testsuite>\n</testsuites>\n");
-    out
-}
-
-/// Text for XML 1.0, in content and in attributes. Characters that XML has no way to write are replaced.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&apos;"),
-            '\n' | '\t' => out.push(letter),
-            '\u{0}'..='\u{1f}' | '\u{7f}'..='\u{9f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
-            other => out.push(other),
-        }
-    }
     out
 }
 

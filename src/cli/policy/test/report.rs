@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 
 use super::{Ran, Status};
 use crate::cli::output::{Paint, clean};
+use crate::cli::xml::escaped;
 use crate::suite::difference;
 
 /// A line for each case, what differs below those that failed, and the sum.
@@ -136,25 +137,6 @@ fn differences(case: &Ran) -> String {
         text.push_str(&difference(&deviation.expected, &deviation.actual));
     }
     text
-}
-
-/// For XML: what may not stand in it at all becomes a mark of replacement.
-fn escaped(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\n' | '\t' => out.push(letter),
-            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => {
-                out.push('\u{fffd}');
-            }
-            letter => out.push(letter),
-        }
-    }
-    out
 }
 
 #[cfg(test)]

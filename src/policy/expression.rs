@@ -205,11 +205,9 @@ impl Expression {
         if self.reads.facts && facts.is_none() {
             return Self::told(Err(Fault::NotKnown));
         }
-        if !self.reads.asks {
-            return Self::told(evaluate(&self.program, &self.shape, scene));
-        }
-        let Some(facts) = facts.as_deref() else {
-            return Self::told(Err(Fault::NotKnown));
+        let evaluate = |scene| evaluate(&self.program, &self.shape, &self.reads.objects, scene);
+        let Some(facts) = facts.as_deref().filter(|_| self.reads.asks) else {
+            return Self::told(evaluate(scene));
         };
         if facts.asks.len() > MOST_ASKS {
             return Outcome::Failed(format!(
@@ -228,7 +226,7 @@ impl Expression {
                     continue;
                 }
             }
-            match Self::told(evaluate(&self.program, &self.shape, scene)) {
+            match Self::told(evaluate(scene)) {
                 Outcome::Yes => return Outcome::Yes,
                 Outcome::No => {}
                 outcome @ Outcome::Failed(_) => failed = outcome,

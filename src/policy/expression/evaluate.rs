@@ -1,7 +1,7 @@
 //! What an expression gives. The `cel` crate evaluates it over maps of what is known of a pod; what fails is told in the
 //! words of this documentation.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -66,14 +66,19 @@ static FUNCTIONS: LazyLock<Arc<Env>> = LazyLock::new(|| {
     Arc::new(env)
 });
 
-/// Evaluates a checked expression.
-pub(super) fn evaluate(program: &IdedExpr, shape: &Node, scene: Scene<'_>) -> Result<bool, Fault> {
+/// Evaluates a checked expression that asks for these objects.
+pub(super) fn evaluate(
+    program: &IdedExpr,
+    shape: &Node,
+    objects: &BTreeSet<Object>,
+    scene: Scene<'_>,
+) -> Result<bool, Fault> {
     if cost::steps(shape, scene.sizes()) > MOST_STEPS {
         return Err(Fault::Steps);
     }
     let mut context = Context::with_env(Arc::clone(&FUNCTIONS));
-    for object in Object::ALL {
-        context.add_variable_from_value(object.name(), scene.value(object));
+    for object in objects {
+        context.add_variable_from_value(object.name(), scene.value(*object));
     }
     match Value::resolve(program, &context) {
         Ok(Value::Bool(value)) => Ok(value),

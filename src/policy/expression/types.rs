@@ -45,7 +45,7 @@ impl Type {
 }
 
 /// A variable of an expression.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Object {
     Pod,
     Container,
@@ -55,7 +55,7 @@ pub(super) enum Object {
 }
 
 impl Object {
-    pub(super) const ALL: [Self; 5] = [Self::Pod, Self::Container, Self::Request, Self::Gpu, Self::Node];
+    const ALL: [Self; 5] = [Self::Pod, Self::Container, Self::Request, Self::Gpu, Self::Node];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
@@ -103,6 +103,8 @@ impl Object {
 /// What an expression asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Reads {
+    /// What it asks for by name.
+    pub(super) objects: BTreeSet<Object>,
     /// Whether it asks for something that each container that asks for a GPU has of its own.
     pub(super) asks: bool,
     /// Whether it asks for more of a pod than its labels and its namespace.
@@ -226,6 +228,7 @@ impl Checker {
             return Ok(found.clone());
         }
         if let Some(object) = Object::named(name) {
+            self.reads.objects.insert(object);
             match object {
                 Object::Pod => {}
                 Object::Container | Object::Request => {

@@ -72,17 +72,15 @@ pub(crate) fn render(values: &Value) -> Rendered {
     render_as(values, &[])
 }
 
+const fn template(folder: &str) -> [&str; 5] {
+    ["template", "vramgate", folder, "--namespace", NAMESPACE]
+}
+
 pub(crate) fn render_as(values: &Value, options: &[&str]) -> Rendered {
     let mut all = needed();
     merge(&mut all, values);
     let folder = chart();
-    let mut arguments = vec![
-        "template",
-        "vramgate",
-        folder.to_str().unwrap(),
-        "--namespace",
-        NAMESPACE,
-    ];
+    let mut arguments = template(folder.to_str().unwrap()).to_vec();
     arguments.extend(options);
     let output = helm(&arguments, &all);
     assert!(
@@ -125,13 +123,6 @@ pub(crate) fn notes(values: &Value, is_upgrade: bool) -> String {
     let mut all = needed();
     merge(&mut all, values);
     let folder = chart();
-    let mut arguments = vec![
-        "template",
-        "vramgate",
-        folder.to_str().unwrap(),
-        "--namespace",
-        NAMESPACE,
-    ];
     // `helm template` leaves the notes out unless a debugging show-only asks for them, so they are rendered as an object.
     let scratch = Scratch::new();
     let copy = scratch.0.join("vramgate");
@@ -142,7 +133,7 @@ pub(crate) fn notes(values: &Value, is_upgrade: bool) -> String {
          text: {{{{ include \"notes\" . | quote }}}}\n"
     );
     std::fs::write(copy.join("templates/notes.yaml"), wrapped).unwrap();
-    arguments[2] = copy.to_str().unwrap();
+    let mut arguments = template(copy.to_str().unwrap()).to_vec();
     arguments.extend(["--show-only", "templates/notes.yaml"]);
     if is_upgrade {
         arguments.push("--is-upgrade");

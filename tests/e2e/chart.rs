@@ -69,6 +69,13 @@ pub fn run(mut command: Command) -> String {
     text
 }
 
+/// Installs the chart with these values. Definitions that were applied by hand are taken over.
+#[track_caller]
+pub fn install(s: &Scenario, chart: &str, values: &str) -> String {
+    let arguments = ["install", "vramgate", chart, "--values", values];
+    run(helm(s, &[&arguments[..], &["--take-ownership"]].concat()))
+}
+
 /// The chart, but for the version that it asks for: the API server of the tests is built without one, and says 0.0.0.
 pub fn chart(s: &Scenario) -> String {
     fn copy(from: &Path, to: &Path) {
@@ -267,17 +274,7 @@ fn the_chart_installs_serves_tests_itself_and_leaves_nothing() {
     // A webhook outside of the cluster, with the rights of the chart's service account and no others. The definition was
     // applied by hand, and is taken over.
     let file = values(&s, "chart-url.json", &by_url);
-    let text = run(helm(
-        &s,
-        &[
-            "install",
-            "vramgate",
-            &chart,
-            "--values",
-            &file,
-            "--take-ownership",
-        ],
-    ));
+    let text = install(&s, &chart, &file);
     assert!(text.contains("which you run"), "the notes are printed: {text}");
     let account = kubeconfig_of(&s, "vramgate");
     s.cluster.with_vramgate(|vramgate| vramgate.launch(&account, &[]));
@@ -347,17 +344,7 @@ fn replicas_are_ended_first(s: &Scenario, chart: &str, mut inside: Value) {
     inside["registrations"] = json!({"enabled": false});
     inside["replicas"] = 3.into();
     let file = values(s, "chart-inside.json", &inside);
-    run(helm(
-        s,
-        &[
-            "install",
-            "vramgate",
-            chart,
-            "--values",
-            &file,
-            "--take-ownership",
-        ],
-    ));
+    install(s, chart, &file);
     let deployment = format!("/apis/apps/v1/namespaces/{HOME}/deployments/vramgate");
     eventually("the replicas run", 60, || {
         (s.api().get(&deployment).body["status"]["readyReplicas"] == 3).then_some(())

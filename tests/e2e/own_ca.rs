@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::api::eventually;
-use crate::chart::{Restored, chart, clear, helm, kubeconfig_of, run, values};
+use crate::chart::{Restored, chart, clear, helm, install, kubeconfig_of, run, values};
 use crate::manifests::{GpuNode, Pod};
 use crate::scenario::Scenario;
 
@@ -39,17 +39,7 @@ fn an_authority_of_its_own_is_made_trusted_and_kept() {
                 "device": {"pluginConfig": "g16/device-plugin-configs"}}}],
     });
     let file = values(&s, "own-ca.json", &wanted);
-    run(helm(
-        &s,
-        &[
-            "install",
-            "vramgate",
-            &chart,
-            "--values",
-            &file,
-            "--take-ownership",
-        ],
-    ));
+    install(&s, &chart, &file);
     assert!(s.api().get(VALIDATING).body["webhooks"].is_null());
     for name in ["a", "b", "c"] {
         s.create(&Pod::vllm(name, "0.30"))

@@ -12,7 +12,7 @@ use crate::cluster::progress;
 use crate::manifests::{GpuNode, Pod};
 use crate::replicas::{LEDGERS, PLACES_PER_NODE, Replicas, create_until_full, wait_ledger_equals_pods};
 use crate::scenario::Scenario;
-use crate::trouble::{Seen, Stops, WORKERS, watch_budget, work};
+use crate::trouble::under_load;
 
 const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/vramgate/leases/vramgate";
 const DEFINITION: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/gpuledgers.vramgate.io";
@@ -49,21 +49,7 @@ fn sabotage_of_records_definition_and_lease_loses_nothing() {
     let replicas = Replicas::start(s.cluster);
     let definitions = replicas.with(0, |replica| replica.definitions()).unwrap();
 
-    let seen = Seen::default();
-    std::thread::scope(|scope| {
-        let _stops = Stops(&seen.done);
-        for worker in 0..WORKERS {
-            let (s, seen) = (&s, &seen);
-            scope.spawn(move || work(s, worker, seen));
-        }
-        scope.spawn(|| watch_budget(&s, places, &seen));
-        let goes_on = |what: &str| {
-            let before = seen.admitted();
-            eventually(&format!("pods are admitted again {what}"), 60, || {
-                (seen.admitted() >= before + 6).then_some(())
-            });
-            progress(&format!("sabotage: {what}: {}", seen.sentence()));
-        };
+    under_load(&s, places, 60, |goes_on, seen| {
         goes_on("at first");
         for (number, change) in nonsense().into_iter().enumerate() {
             let node = nodes[number % nodes.len()];

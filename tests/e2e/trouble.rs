@@ -16,7 +16,7 @@ use crate::replicas::{PLACES_PER_NODE, Replicas, create_until_full, wait_ledger_
 use crate::scenario::Scenario;
 
 /// Who creates and deletes at the same time.
-pub const WORKERS: usize = 4;
+const WORKERS: usize = 4;
 
 /// What happened under the load.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub struct Seen {
     deleted: AtomicU32,
     /// Calls that came to nothing: no answer, or one that is no verdict on memory.
     lost: AtomicU32,
-    pub done: AtomicBool,
+    done: AtomicBool,
 }
 
 impl Seen {
@@ -34,7 +34,7 @@ impl Seen {
         counter.fetch_add(1, Ordering::SeqCst);
     }
 
-    pub fn admitted(&self) -> u32 {
+    fn admitted(&self) -> u32 {
         self.admitted.load(Ordering::SeqCst)
     }
 
@@ -51,7 +51,7 @@ impl Seen {
 }
 
 /// Creates pods, and deletes the oldest of its own whenever it holds two or is refused, until it is told to stop.
-pub fn work(s: &Scenario, worker: usize, seen: &Seen) {
+fn work(s: &Scenario, worker: usize, seen: &Seen) {
     let pods = format!("/api/v1/namespaces/{}/pods", s.name);
     let mut own: VecDeque<String> = VecDeque::new();
     for number in 0.. {
@@ -97,7 +97,7 @@ pub fn work(s: &Scenario, worker: usize, seen: &Seen) {
 }
 
 /// Looks all the time that no node has more pods than its device holds, and that there are no more than places.
-pub fn watch_budget(s: &Scenario, places: usize, seen: &Seen) {
+fn watch_budget(s: &Scenario, places: usize, seen: &Seen) {
     let path = format!("/api/v1/namespaces/{}/pods", s.name);
     while !seen.done.load(Ordering::SeqCst) {
         if let Some(answer) = s.api().get_ok(&path) {
@@ -114,6 +114,35 @@ pub fn watch_budget(s: &Scenario, places: usize, seen: &Seen) {
         }
         std::thread::sleep(Duration::from_millis(30));
     }
+}
+
+/// Does something while pods come and go all the time; what it is given waits, for so many seconds at most, until pods are
+/// admitted again.
+pub fn under_load(
+    s: &Scenario,
+    places: usize,
+    seconds: u64,
+    shake: impl FnOnce(&dyn Fn(&str), &Seen),
+) -> Seen {
+    let seen = Seen::default();
+    std::thread::scope(|scope| {
+        // However this ends, the others are told.
+        let _stops = Stops(&seen.done);
+        for worker in 0..WORKERS {
+            let seen = &seen;
+            scope.spawn(move || work(s, worker, seen));
+        }
+        scope.spawn(|| watch_budget(s, places, &seen));
+        let goes_on = |what: &str| {
+            let before = seen.admitted();
+            eventually(&format!("pods are admitted again {what}"), seconds, || {
+                (seen.admitted() >= before + 6).then_some(())
+            });
+            progress(&format!("{}: {what}: {}", s.name, seen.sentence()));
+        };
+        shake(&goes_on, &seen);
+    });
+    seen
 }
 
 /// Watches of a replica that failed for a reason.
@@ -146,22 +175,7 @@ fn trouble_under_load_nothing_is_lost_and_no_node_goes_above_its_budget() {
     std::fs::write(&by_line, kubeconfig.to_string()).unwrap();
     let replicas = Replicas::start_as(s.cluster, &by_line);
 
-    let seen = Seen::default();
-    std::thread::scope(|scope| {
-        // However this ends, the others are told.
-        let _stops = Stops(&seen.done);
-        for worker in 0..WORKERS {
-            let (s, seen) = (&s, &seen);
-            scope.spawn(move || work(s, worker, seen));
-        }
-        scope.spawn(|| watch_budget(&s, places, &seen));
-        let goes_on = |what: &str| {
-            let before = seen.admitted();
-            eventually(&format!("pods are admitted again {what}"), 30, || {
-                (seen.admitted() >= before + 6).then_some(())
-            });
-            progress(&format!("trouble: {what}: {}", seen.sentence()));
-        };
+    let seen = under_load(&s, places, 30, |goes_on, _| {
         goes_on("at first");
         s.cluster.restart_apiserver(Duration::from_millis(300));
         goes_on("after a restart of the API server");
@@ -209,7 +223,7 @@ fn trouble_under_load_nothing_is_lost_and_no_node_goes_above_its_budget() {
 }
 
 /// Tells threads to stop when the one that leads them ends, well or not.
-pub struct Stops<'a>(pub &'a AtomicBool);
+struct Stops<'a>(&'a AtomicBool);
 
 impl Drop for Stops<'_> {
     fn drop(&mut self) {
